@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <csignal>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "face/report/text.h"
 #include "ground/base/mutex.h"
 #include "ground/base/parallel.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "python_programs.h"
 #include "python_verbs.h"
@@ -47,7 +49,8 @@ class LocalEngine {
 
   bool run() {
     const Threads workers;
-    const std::size_t parts = workers.count() * kPartsOfWorker;
+    // The process of a part starts a program that brings files of a URL.
+    const std::size_t parts = workers.count() * (is_brought(dump_) ? 1 : kPartsOfWorker);
     const std::size_t size = std::clamp<std::size_t>(ranks_.size() / parts, 1, kMostInPart);
     workers.for_each((ranks_.size() + size - 1) / size, [&](std::size_t part) {
       const std::size_t begin = part * size;
@@ -105,9 +108,17 @@ bool run_cluster(const std::filesystem::path& dump, const std::string& engine, c
                                             {"verb", work.verb},
                                             {"doing", work.doing}},
                                            {});
-  const std::optional<int> status = run_python("", kRankEngine, {request});
-  exit_status = status.value_or(kBadUsage);
-  return exit_status == kNothingFound;
+  constexpr int kInterrupted = 128 + SIGINT;
+  exit_status = run_python("", kRankEngine, {request}).value_or(kBadUsage);
+  const bool has_spoken = exit_status == kBadUsage || exit_status == kUnreadable || exit_status == kInterrupted;
+  if (exit_status == kNothingFound || has_spoken) return exit_status == kNothingFound;
+  // Ray ends a program whose cluster is gone; its status 1 is not that of a finding.
+  print_error(
+      fmt::format("the program of --engine {} ended with status {} before all ranks were done; is its cluster "
+                  "still up? --engine local needs none",
+                  engine, exit_status));
+  exit_status = kUnreadable;
+  return false;
 }
 
 }  // namespace

@@ -192,12 +192,32 @@ bool is_url(const std::string& text) {
   });
 }
 
+namespace {
+
+// s3:/bucket/run7 lacks a slash.
+std::optional<int> complain_of_slash(const std::string& dump) {
+  const std::size_t end = dump.find(":/");
+  std::error_code failed;
+  if (end == std::string::npos || end + 2 >= dump.size() || !is_url(dump.substr(0, end) + "://") ||
+      fs::exists(fs::symlink_status(dump, failed)))
+    return std::nullopt;
+  return print_error(
+      Error{ErrorCode::not_found, fmt::format("cannot open dump '{}': no such directory; did you mean '{}://{}'?", dump,
+                                              dump.substr(0, end), dump.substr(end + 2))},
+      kUnreadable);
+}
+
+}  // namespace
+
 std::optional<int> open_remote_dumps(const std::vector<std::string*>& dumps, std::optional<std::uint32_t> rank) {
   static const bool known = (add_known_mirrors(), true);
   static_cast<void>(known);
   std::map<std::string, std::string> paths;  // two dumps may be one
   for (std::string* dump : dumps) {
-    if (!is_url(*dump)) continue;
+    if (!is_url(*dump)) {
+      if (const std::optional<int> status = complain_of_slash(*dump)) return status;
+      continue;
+    }
     if (dump->starts_with(kLocal)) {
       *dump = dump->substr(kLocal.size());
       continue;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "face/report/text.h"
 #include "ground/files/brought_files.h"
 #include "ground/files/scratch.h"
+#include "read/catalog/missing_ranks.h"
 #include "verbs.h"
 
 namespace sonde {
@@ -52,7 +55,7 @@ std::string steps_text(const Verification& report) {
 
 std::string issues_text(const Verification& report) {
   std::string text;
-  for (int kind = 0; kind <= static_cast<int>(IssueKind::collective); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(IssueKind::replica); ++kind) {
     std::size_t count = 0;
     for (const Issue& issue : report.issues) {
       if (static_cast<int>(issue.kind) != kind || ++count > kIssuesShown) continue;
@@ -108,6 +111,15 @@ void print_completion(const Completion& done) {
   print_paths("trimmed", done.trimmed);
   print_paths("entered", done.entered);
   print_paths("kept", done.kept);
+}
+
+void warn_of_missing_ranks(const VerifyCommand& options, const Verification& report) {
+  std::set<std::uint32_t> there;
+  for (const VerifiedRank& rank : report.ranks) {
+    if (!rank.dump.empty() || options.rank) return;
+    there.insert(rank.rank);
+  }
+  if (const std::string note = missing_ranks_note(options.dump, there); !note.empty()) print_warning(note);
 }
 
 VerifyOptions question_of(const VerifyCommand& options) { return {options.hashes, options.rank, options.ranks}; }
@@ -193,6 +205,7 @@ int verify(const VerifyCommand& options) {
     Answer::get().note_problem({issue.path, issue.message});
     Answer::get().set_incomplete();
   }
+  warn_of_missing_ranks(options, *report);
   if (options.json) {
     if (options.complete) put(*done, *report);
     Answer::get().add(*report);

@@ -62,7 +62,7 @@ class Answer:
     def finish(self, status: int, document: dict[str, Any], lines: Iterable[str]) -> int:
         """Prints the document, or the lines. Returns the exit status."""
         if len(self._problems) > 10:
-            print(f"sonde: warning: {len(self._problems) - 10} more could not be read", file=sys.stderr)
+            print(f"sonde: warning: {len(self._problems) - 10} more problems (--json lists all)", file=sys.stderr)
         if self._as_json:
             document |= {"problems": self._problems, "warnings": []}
             if self._error is not None:

@@ -7,7 +7,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from . import _core
 from ._core import version
@@ -40,13 +44,16 @@ class Work(NamedTuple):
 
 _PARTS_OF_WORKER = 8  # so that none waits long for the last one
 _MOST_IN_PART = 256
+_SECONDS_TO_CONNECT = 10
+_DASK_SCHEMES = ("tcp://", "tls://")
+_LONGEST_REASON = 300  # letters
 
 
 def index_ranks(dump: str, engine: Engine) -> None:
     """Indexes the ranks of a dump that have no index of their own, or one that is out of date.
 
-    `engine`: "local", "ray", "dask" or an executor. Raises sonde.Error when a worker must not do it, or cannot see a
-    rank; ValueError when there is no such engine."""
+    `engine`: "local", "ray", "dask", the address of a cluster or an executor. Raises sonde.Error when a worker must not
+    do it, or cannot see a rank, or no cluster answers; ValueError when there is no such engine."""
     if engine == "local":
         _ask(["index", dump, "--engine", "local", "--json"])
         return
@@ -209,13 +216,37 @@ class Cluster(NamedTuple):
 def _runner(engine: Engine) -> contextlib.AbstractContextManager[Cluster]:
     if isinstance(engine, futures.Executor):
         return _executor(engine)
-    if engine == "ray":
-        return _ray()
-    if engine == "dask":
-        return _dask()
+    name = str(engine)  # a caller may pass anything, as Dask's client
+    if name == "ray" or name.startswith("ray://"):
+        return _ray(name)
+    if name == "dask" or name.startswith(_DASK_SCHEMES):
+        return _dask(name)
     raise ValueError(
-        f"engine '{engine}' does not exist; there are local, ray, dask and executors of concurrent.futures"
+        f"engine '{engine}' does not exist; there are local, ray, dask, ray://HOST:PORT, tcp://HOST:PORT, "
+        "tls://HOST:PORT and executors of concurrent.futures"
     )
+
+
+def _address(engine: str, variable: str) -> str | None:
+    """Of a cluster that answers; None: none is named. Raises Error within seconds, where clusters try for minutes."""
+    address = engine if "://" in engine else os.environ.get(variable)
+    if not address:
+        return None
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise Error(f"engine address '{address}' cannot be read ({error}); expected HOST:PORT") from None
+    if host and port:
+        try:
+            socket.create_connection((host, port), _SECONDS_TO_CONNECT).close()
+        except OSError as error:
+            source = "" if "://" in engine else f" ({variable})"
+            raise Error(
+                f"no cluster answers at '{address}'{source}: {error.strerror or error}; is it up, and its port open "
+                "here? `local` needs no cluster"
+            ) from None
+    return address
 
 
 def _by_value(function: Callable[..., Any] = on_worker) -> Callable[..., Any]:
@@ -244,11 +275,14 @@ def _executor(executor: futures.Executor) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _ray() -> Iterator[Cluster]:
+def _ray(engine: str) -> Iterator[Cluster]:
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 take twelve minutes if the head goes away meanwhile
+    known = sys.modules.get("ray")
+    is_ours = known is None or not known.is_initialized()
+    address = _address(engine, "RAY_ADDRESS") if is_ours else None
     ray = extra("ray", "ray", "--engine ray")
-    is_ours = not ray.is_initialized()
-    if is_ours:  # the cluster that RAY_ADDRESS names, or one on this machine
-        ray.init(log_to_driver=False, logging_level="error")
+    if is_ours:  # without an address: a cluster on this machine
+        ray.init(address=address, log_to_driver=False, logging_level="error")
     affinity = extra("ray.util.scheduling_strategies", "ray", "--engine ray").NodeAffinitySchedulingStrategy
     task = ray.remote(max_retries=3)(_by_value())
 
@@ -283,13 +317,15 @@ def _ray() -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _dask() -> Iterator[Cluster]:
+def _dask(engine: str) -> Iterator[Cluster]:
+    address: Any = _address(engine, "DASK_SCHEDULER_ADDRESS")
     distributed = extra("distributed", "dask", "--engine dask")
-    # The cluster that DASK_SCHEDULER_ADDRESS names, or one on this machine.
-    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     with contextlib.ExitStack() as stack:
-        if address is None:
-            cluster = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
+        if address is None:  # a cluster on this machine
+            with _deaf_to_interrupts():
+                cluster = distributed.LocalCluster(
+                    threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                )
             address = stack.enter_context(cluster)
         client = stack.enter_context(distributed.Client(address))
         task = _by_value()
@@ -317,6 +353,19 @@ def _dask() -> Iterator[Cluster]:
         yield Cluster(run, sum(client.nthreads().values()) or 1, look)
 
 
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Threads and processes that begin here leave a terminal's Ctrl-C to this thread, which ends them."""
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # its start would end this
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _done_of(distributed: Any, waiting: list[Any]) -> set[Any]:
     """Those that are done; none after some seconds: a worker may be gone, and nobody else may do its part."""
     try:
@@ -326,15 +375,25 @@ def _done_of(distributed: Any, waiting: list[Any]) -> set[Any]:
 
 
 def main(request: str) -> int:
-    """`--engine ray` and `--engine dask` of the command. Returns the exit status."""
+    """An engine of the command that is a cluster. Returns the exit status."""
     asked = json.loads(request)
+    logging.disable()  # clusters log pages of a lost connection, which is an exception too
     try:
         dump = os.path.abspath(asked["dump"])
         _spread(asked["engine"], Work(dump, asked["verb"], asked["ranks"], asked["out"], asked["doing"]))
     except (Error, ImportError) as error:
         sys.stderr.write(f"sonde: error: {error}\n")
         return 3 if isinstance(error, Error) else 2
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except Exception as error:  # of the cluster
-        sys.stderr.write(f"sonde: error: --engine {asked['engine']}: {type(error).__name__}: {error}\n")
+        sys.stderr.write(f"sonde: error: --engine {asked['engine']}: {_reason(error)}\n")
         return 3
     return 0
+
+
+def _reason(error: Exception) -> str:
+    """One line of what a cluster says, which may be pages, or nothing."""
+    text = " ".join(str(error).split()).rstrip(".")
+    shown = text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…"
+    return f"the cluster failed: {type(error).__name__}{': ' if shown else ''}{shown}; `--engine local` needs none"

@@ -147,9 +147,10 @@ class Upload:
             return
         try:
             is_new, is_compared = self._copied(file)
-        except (RemoteError, FileNotFoundError, OSError) as error:
-            gone = isinstance(error, FileNotFoundError)
-            self.failed[file.path] = "there is no such bucket" if gone else str(error)
+        except (RemoteError, OSError) as error:
+            if not self._done:
+                self._check_place(error)
+            self.failed[file.path] = str(error)
             return
         self.failed.pop(file.path, None)
         with self._lock:
@@ -163,6 +164,15 @@ class Upload:
                 uploaded_bytes=self.answer.uploaded_bytes + file.size * is_new,
                 compared=self.answer.compared + (is_compared and not was_there),
             )
+
+    def _check_place(self, error: Exception) -> None:
+        """Raises Error if the place to write takes no file at all."""
+        place = self._there.shown("")
+        if isinstance(error, FileNotFoundError) and error.filename is None:  # it is not a file of the dump
+            near = ", ".join(f"'{one}'" for one in self._there.nearest())
+            raise Error(f"cannot write to '{place}': there is no such bucket{'; there are ' if near else ''}{near}")
+        if isinstance(error, RemoteError) and error.is_refused:
+            raise Error(f"cannot upload to '{place}': {error}")
 
     def _copied(self, file: LocalFile) -> tuple[bool, bool]:
         """Whether it was copied now, and whether its contents were compared."""

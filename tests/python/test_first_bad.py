@@ -352,3 +352,16 @@ def test_where_nothing_is_wrong_missing_ranks_are_named(tmp_path, ranks, options
     answer = json.loads(run.stdout)
     assert answer["first"] is None
     assert [line for line in answer["notes"] if "lacks" in line] == ([MISSING.format(note)] if note else [])
+
+
+@pytest.mark.parametrize(("asked", "warns"), [("dump", True), ("dump/rank_2", False), ("dump --rank 2", False)])
+def test_a_missing_rank_is_named_beside_a_finding_and_by_verify(tmp_path, asked, warns):
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.log(torch.tensor([-1.0, 2.0])).sum())\n")
+    run = run_in(tmp_path, None, CLI, "run", "--out", "one", "--", sys.executable, "train.py")
+    assert run.status == 0, run.stderr
+    for rank in (0, 2):
+        shutil.copytree(tmp_path / "one/rank_0", tmp_path / f"dump/rank_{rank}")
+    for verb, status in (("first-bad", 1), ("verify", 0)):
+        run = run_in(tmp_path, None, CLI, verb, *asked.split())
+        assert run.status == status
+        assert (MISSING.format("rank 1") in run.stderr) == warns

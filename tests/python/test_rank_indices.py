@@ -4,6 +4,8 @@ import json
 import os
 import random
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +19,7 @@ from rank_work import (
     TRAINING,
     environment,
     grown,
+    needs,
     on_engine,
     program_of,
     python_says,
@@ -125,6 +128,25 @@ def test_the_index_of_another_rank_is_not_taken_for_this_one(dump, answers, tmp_
     by_rank["rank_2"].write_bytes(by_rank["rank_1"].read_bytes())
     assert stale(tmp_path, dump) == ["rank_2"]
     assert asked(tmp_path, dump)[1] == answers[1]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_killed_builders_left_goes_and_the_indices_of_a_dump_that_is_gone(two, tmp_path, gone):
+    dump, other = (grown(two, tmp_path / name, 2) for name in ("dump", "other"))
+    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    (ranks,) = tmp_path.rglob("*.ranks")
+    for path in list(ranks.iterdir()):  # whichever comes first in a list of the directory
+        for name in range(8):
+            (ranks / f"{name}{path.name}.x.partial").touch()
+    new = ranks / "new.partial"
+    new.touch()
+    for path in set(ranks.glob("*.partial")) - {new}:
+        os.utime(path, (time.time() - 90_000,) * 2)
+    if gone:
+        shutil.rmtree(dump)
+    assert said(tmp_path, "index", other)[0] == 0
+    left = sorted(path.name for path in ranks.iterdir()) if ranks.exists() else []
+    assert [name.split("-")[0] for name in left] == ([] if gone else ["new.partial", "rank_0", "rank_1"])
 
 
 def test_a_directory_without_a_rank_is_refused_with_a_cure(dump, tmp_path):
@@ -239,11 +261,83 @@ def test_a_worker_that_does_not_share_the_cache_sends_its_indices(many, python_a
     assert stale(tmp_path, many) == []
 
 
-def test_an_engine_that_does_not_exist_is_named(many, tmp_path):
-    status, _, error = said(tmp_path, "first-bad", many, "--engine", "spark")
+@pytest.mark.parametrize("engine", ["spark", "tcp://", "http://127.0.0.1:8786"])
+def test_an_engine_that_does_not_exist_is_named(many, tmp_path, engine):
+    status, _, error = said(tmp_path, "first-bad", many, "--engine", engine)
     assert status == 2
-    assert "spark" in error
+    assert engine in error
     assert "ray" in error
+    assert "tcp://HOST:PORT" in error
+
+
+@pytest.mark.parametrize(
+    ("engine", "variable"),
+    [
+        ("ray://{}", ""),
+        ("tcp://{}", ""),
+        ("tls://{}", ""),
+        ("ray", "RAY_ADDRESS={}"),
+        ("ray", "RAY_ADDRESS=ray://{}"),
+        ("dask", "DASK_SCHEDULER_ADDRESS=tcp://{}"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_named_at_once(many, tmp_path, engine, variable):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{closed.getsockname()[1]}"
+        name, _, value = variable.format(place).partition("=")
+        done = subprocess.run(
+            [conftest.CLI, "first-bad", many, "--engine", engine.format(place)],
+            env={**environment(tmp_path), **({name: value} if name else {})},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"sonde: error: no cluster answers at '{value or engine.format(place)}'")
+    assert done.stderr.count("\n") == 1
+    assert name in done.stderr
+    assert "`local`" in done.stderr
+
+
+@needs("distributed")
+def test_an_address_is_an_engine(many, python_answer, tmp_path):
+    source = on_engine("dask", False, PROGRAM).replace('"dask"', "cluster.scheduler_address")
+    assert python_says(tmp_path, source, many)[0] == python_answer
+
+
+@needs("distributed")
+def test_an_interrupt_of_the_terminal_is_no_page_of_tracebacks(two, tmp_path):
+    dump = grown(two, tmp_path / "dump", 60)
+    with subprocess.Popen(
+        [conftest.CLI, "first-bad", dump, "--engine", "dask"],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as run:
+        while not any(tmp_path.rglob("*.sqlite")) and run.poll() is None:
+            time.sleep(0.001)
+        os.killpg(run.pid, signal.SIGINT)
+        assert run.communicate(timeout=60) == ("", "")
+    assert run.returncode == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize("ends", ["os._exit(1)", "os.kill(os.getpid(), 9)"])
+def test_a_cluster_that_ends_the_program_is_not_a_finding(many, tmp_path, ends):
+    (tmp_path / "distributed.py").write_text(f"import os\n{ends}\n")
+    done = subprocess.run(
+        [conftest.CLI, "first-bad", many, "--engine", "dask"],
+        env={**environment(tmp_path), "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the program of --engine dask ended with status" in done.stderr
 
 
 def test_json_of_indexed_ranks_names_them(many, tmp_path):

@@ -158,12 +158,52 @@ def test_a_server_that_keeps_failing_is_named_in_one_line(s3, at, bucket, fault,
         ("s4://runs/statistics", "no scheme 's4'; did you mean 's3://'?"),
         ("gs://runs/statistics", "pip install gcsfs"),
         ("s3://key:hushhush@runs/x", "its URL has a credential"),
+        ("s3://", "it names no place; expected s3://BUCKET/PATH"),
+        ("s3:/runs/statistics", "no such directory; did you mean 's3://runs/statistics'?"),
+        ("s3://runs/statistics/rank_7", "nothing is there; there are 's3://runs/statistics/rank_0'"),
+        ("s3://runs/statistics/rank_0/.dump_metadata/sonde/journal", "it is a file; expected the directory of a dump"),
     ],
 )
 def test_a_wrong_url_is_an_error_of_one_line(at, bucket, url, why):
     shown = at("ls", url)
     assert shown.status == 3 and why in shown.stderr and shown.stderr.count("\n") == 1
     assert "hushhush" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (429, "the server is too busy (429), 4 times; try again later"),
+        (503, "the server is too busy (503), 4 times; try again later"),
+        (500, "the server failed ("),
+        (502, "the server failed ("),
+        (403, "no permission (Forbidden); check the credentials"),
+    ],
+)
+def test_a_server_that_refuses_the_list_is_an_error_of_one_line(s3, at, bucket, fault, why):
+    s3.fault = lambda method, path: fault
+    s3.clear()
+    shown = at("ls", f"{bucket}/statistics")
+    assert shown.status == 3 and shown.stderr.count("\n") == 1
+    assert f"cannot open dump '{bucket}/statistics': {why}" in shown.stderr
+    assert len(s3.requests) == (1 if fault == 403 else 4)
+
+
+def test_redirections_without_an_end_are_named(s3, at, bucket):
+    s3.fault = lambda method, path: 301
+    shown = at("ls", f"{bucket}/statistics")
+    assert shown.status == 3 and shown.stderr.count("\n") == 1
+    assert "sends each request on to another place" in shown.stderr
+
+
+def test_python_names_the_missing_slash_of_a_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(sonde.Error, match="did you mean 's3://runs/x'"):
+        sonde.open("s3:/runs/x")
+    (tmp_path / "s3:/runs/x").mkdir(parents=True)
+    with pytest.raises(sonde.Error, match="cannot open dump 's3:/runs/x'") as found:
+        sonde.open("s3:/runs/x")
+    assert "did you mean" not in str(found.value)
 
 
 def test_without_a_network_it_says_so(at):

@@ -180,7 +180,7 @@ def test_a_dump_is_copied_while_it_is_recorded_and_whole_at_the_end(s3, upload, 
         (["DUMP", "elsewhere"], 2, "'elsewhere' is not a URL"),
         (["nowhere", "s3://runs/x"], 3, "no such directory"),
         ([".", "s3://runs/x"], 3, "no rank of a recording"),
-        (["DUMP", "s3://nobucket/x"], 3, "no such bucket"),
+        (["DUMP", "s3://runz/x"], 3, "cannot write to 's3://runz/x': there is no such bucket; there are 's3://runs'"),
         (["DUMP", "s3://key:hushhush@runs/x"], 3, "its URL has a credential"),
         (["DUMP", "s4://runs/x"], 3, "did you mean 's3://'?"),
         (["DUMP", "s3://runs/x", "--limit", "-1"], 2, "less than 0"),
@@ -191,3 +191,15 @@ def test_wrong_arguments_are_refused(upload, dump, arguments, status, words):
     assert done.status == status, done.stderr
     assert words in done.stderr
     assert "hushhush" not in done.stderr
+
+
+def test_a_place_that_may_not_be_written_is_one_line(s3, upload, dump):
+    s3.fault = lambda method, path: 403 if method == "PUT" else None
+    done = upload(dump, "s3://runs/refused")
+    s3.fault = None
+    assert (done.status, done.stdout) == (3, "")
+    assert done.stderr.startswith(
+        "sonde: error: cannot upload to 's3://runs/refused': cannot write 's3://runs/refused/"
+    )
+    assert "no permission (Forbidden); check the credentials, and that they may write there" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from .. import _core, errors
 from .mirror import Mirror
-from .urls import RemoteError, is_url
+from .urls import RemoteError, check_path, is_url
 
 __all__ = ["RemoteError", "environment", "is_url", "local_path"]
 
@@ -21,6 +21,7 @@ def local_path(dump: str | os.PathLike[str], ranks: Iterable[int] = ()) -> str:
     """The path of a dump on this machine: of its mirror, if it is at a URL. Raises Error."""
     text = os.fspath(dump)
     if not is_url(text):
+        check_path(text)
         return text
     if text.startswith(_LOCAL):
         return text[len(_LOCAL) :]

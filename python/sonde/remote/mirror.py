@@ -5,6 +5,7 @@ Journals are fetched first. What they name is fetched when it is read. A dump wi
 its files: then all names and all tables are fetched first."""
 
 import contextlib
+import difflib
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..errors import Error
 from .cache import Place
 from .progress import Progress
 from .source import Entry, Source
@@ -86,15 +88,38 @@ class Mirror:
             if not journals:
                 self._fetch_all(self._tables())
             if "/" in self.inside:
+                self._check_inside()
                 self._names(self.inside)
         self._place.trim()
 
     def _explain_nothing(self) -> None:
-        where = f"cannot open dump '{self.name}{'/' + self.inside if self.inside else ''}'"
         if self._source.is_file():
-            raise RemoteError(f"{where}: it is a file; expected the directory of a dump")
-        listed = ", ".join(f"'{name}'" for name in self._source.nearest())
-        raise RemoteError(f"{where}: nothing is there" + (f"; there are {listed}" if listed else ""))
+            raise RemoteError(f"{self._cannot_open}: it is a file; expected the directory of a dump")
+        near = self._nearest_ranks() or self._source.nearest()
+        listed = ", ".join(f"'{name}'" for name in near)
+        raise RemoteError(f"{self._cannot_open}: nothing is there" + (f"; there are {listed}" if listed else ""))
+
+    @property
+    def _cannot_open(self) -> str:
+        return f"cannot open dump '{self.name}{'/' + self.inside if self.inside else ''}'"
+
+    def _nearest_ranks(self) -> list[str]:
+        """The URLs of ranks most like the one that is not there."""
+        if not self.inside:
+            return []
+        with contextlib.suppress(Error, FileNotFoundError):
+            ranks = [entry.name for entry in self._source.names("") if _RANK.fullmatch(entry.name)]
+            asked = self.inside.partition("/")[0]
+            return [f"{self.name}/{rank}" for rank in difflib.get_close_matches(asked, ranks, 3, 0.5)]
+        return []
+
+    def _check_inside(self) -> None:
+        """Raises RemoteError if the URL is that of a file in a rank."""
+        entry = None if self._source.address.is_http else self._source.look(self.inside)
+        if entry and not entry.is_directory:
+            raise RemoteError(
+                f"{self._cannot_open}: it is a file; expected the directory of a dump, of a rank, or inside one"
+            )
 
     def _is_unwanted(self, name: str) -> bool:
         """Whether it is the directory of a rank that was not asked for."""

@@ -17,6 +17,10 @@ from .urls import Address, RemoteError, filesystem_of, timeout
 _ATTEMPTS = 4
 _FIRST_PAUSE = 0.25  # seconds; each later one is twice as long
 
+_LIMITED = re.compile(r"\b429\b|too ?many ?requests|throttl|request ?limit")
+_BUSY = re.compile(rf"slow ?down|503|service ?unavailable|{_LIMITED.pattern}")
+_FAILED = re.compile(r"\b50[0-9]\b|internal ?(server ?)?error|bad gateway")
+
 _Answer = TypeVar("_Answer")
 
 
@@ -255,8 +259,9 @@ class Source:
                 if attempt == _ATTEMPTS or _is_final(error):
                     times = f", {attempt} times" if attempt > 1 else ""
                     what = verb if path else "open dump"
-                    why = self.address.clean(_reason(error, self.address, times))
-                    raise RemoteError(f"cannot {what} '{self.shown(path)}': {why}") from None
+                    why = self.address.clean(_reason(error, self.address, times, verb))
+                    is_refused = isinstance(error, PermissionError)
+                    raise RemoteError(f"cannot {what} '{self.shown(path)}': {why}", is_refused=is_refused) from None
             time.sleep(pause)
             pause *= 2
         raise AssertionError
@@ -264,7 +269,7 @@ class Source:
 
 def _is_final(error: Exception) -> bool:
     """Another attempt fails as well."""
-    if isinstance(error, (PermissionError, NotImplementedError, ValueError)):
+    if isinstance(error, (PermissionError, NotImplementedError, ValueError, RecursionError)):
         return True
     kind, status = type(error).__name__, getattr(error, "status", 0)
     if "Credential" in kind or kind in ("ProfileNotFound", "ParamValidationError", "InvalidRegionError"):
@@ -272,7 +277,7 @@ def _is_final(error: Exception) -> bool:
     return isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)
 
 
-def _reason(error: Exception, address: Address, times: str) -> str:
+def _reason(error: Exception, address: Address, times: str, verb: str) -> str:
     kind, text = type(error).__name__, str(error)
     status = getattr(error, "status", 0)
     lower = f"{kind} {text}".lower()
@@ -282,17 +287,18 @@ def _reason(error: Exception, address: Address, times: str) -> str:
         cure = ": set AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true" if is_s3 else ""
         reason = f"no credentials were found{cure}"
     elif isinstance(error, PermissionError) or status in (401, 403):
-        reason = f"no permission ({text[:120] or kind}); check the credentials, and that they may list and read there"
+        may = "write" if verb == "write" else "list and read"
+        reason = f"no permission ({text[:120] or kind}); check the credentials, and that they may {may} there"
     elif isinstance(error, TimeoutError) or "timed out" in lower or "timeout" in lower:
         reason = f"no answer within {timeout():g} s{times}; SONDE_REMOTE_TIMEOUT sets the seconds"
-    elif (
-        "slowdown" in lower
-        or "slow down" in lower
-        or "503" in lower
-        or "service unavailable" in lower
-        or status in (429, 503)
-    ):
-        reason = f"the server is too busy (503){times}; try again later"
+    elif isinstance(error, RecursionError):  # of a package that follows each redirection
+        places = ": check AWS_ENDPOINT_URL and AWS_DEFAULT_REGION" if is_s3 else ""
+        reason = f"the server sends each request on to another place, without an end{places}"
+    elif _BUSY.search(lower) or status in (429, 503):
+        number = 429 if status == 429 or _LIMITED.search(lower) else 503
+        reason = f"the server is too busy ({number}){times}; try again later"
+    elif _FAILED.search(lower) or 500 <= status < 600:
+        reason = f"the server failed ({text[:120] or kind}){times}; try again later"
     elif "payload" in kind.lower() or "incomplete" in lower or "contentlength" in lower:
         reason = f"the transfer breaks off{times}; check the network, or copy the file there again"
     elif "connect" in kind.lower() or isinstance(error, ConnectionError) or "name or service" in lower:

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from ..errors import Error
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
+_NEARLY_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?=[^/])")
 _DEFAULT_TIMEOUT = 30.0
 
 # The package for a scheme that fsspec has no code for itself.
@@ -29,16 +30,26 @@ _HTTP = ("http", "https")
 
 
 class RemoteError(Error):
-    """A dump at a URL cannot be read; the text has no credential. `status`: the exit status of a command."""
+    """A dump at a URL cannot be read; the text has no credential. `status`: the exit status of a command. `is_refused`:
+    the server refuses such requests."""
 
-    def __init__(self, message: str, status: int = 3) -> None:
+    def __init__(self, message: str, status: int = 3, *, is_refused: bool = False) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.is_refused = status, is_refused
 
 
 def is_url(text: str | os.PathLike[str]) -> bool:
     """s3://bucket/run7; a path is none."""
     return _URL.match(os.fspath(text)) is not None
+
+
+def check_path(text: str) -> None:
+    """Raises RemoteError for s3:/bucket/run7, which lacks a slash."""
+    near = _NEARLY_URL.match(text)
+    if near and not os.path.lexists(text):
+        raise RemoteError(
+            f"cannot open dump '{text}': no such directory; did you mean '{near[1]}://{text[near.end() :]}'?"
+        )
 
 
 def timeout() -> float:
@@ -89,6 +100,10 @@ def address_of(url: str) -> Address:
             "set it in the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     path = parts.path.rstrip("/")
+    if not parts.netloc and not path:
+        raise RemoteError(
+            f"cannot open dump '{parts.scheme}://': it names no place; expected {parts.scheme}://BUCKET/PATH"
+        )
     plain = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
     shown = urlunsplit((parts.scheme, shown_host, path, "", ""))
     secrets = {user if hides_user else "", password, unquote(password), parts.query}

@@ -7,6 +7,7 @@
 #include "ask/first_bad/next_commands.h"
 #include "ask/first_bad/searched_ranks.h"
 #include "ground/base/text.h"
+#include "read/catalog/missing_ranks.h"
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
 #include "read/operators/op_attributes.h"
@@ -192,11 +193,10 @@ FirstBad JoinedAnswer::finish(const Catalog& catalog, Searches& searches) && {
   report_.complete = !catalog.has_lost() && ((!ended_early && !any_in_pynative_mode_) || any) &&
                      report_.problems.empty() && (tensors_not_read_ == 0 || any) &&
                      (report_.looked_at.tensors > 0 || report_.only_overflows);
-  if (!any) {
-    const std::string missing = options_.part.rank ? "" : missing_ranks_note(catalog);
-    if (!missing.empty()) report_.notes.push_back(missing);
-    return std::move(report_);
-  }
+  // A rank that is not here may have been bad before the others, too.
+  const std::string missing = options_.part.rank ? "" : missing_ranks_note(catalog);
+  if (!missing.empty()) report_.notes.push_back(missing);
+  if (!any) return std::move(report_);
   const StepOrder order = order_of(searches);
   const RankVerdict verdict = first_rank(searches, order);
   SearchedRank& first = searches[verdict.first];

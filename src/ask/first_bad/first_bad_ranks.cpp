@@ -128,26 +128,6 @@ void add_others(Searches& searches, RankVerdict& verdict) {
 
 }  // namespace
 
-std::string missing_ranks_note(const Catalog& catalog) {
-  std::set<std::uint32_t> there;
-  for (const CatalogRank& rank : catalog.ranks) {
-    if (!rank.dump.empty()) return "";
-    there.insert(rank.rank);
-  }
-  // By what lies between two ranks: the name of a directory may have any number.
-  std::vector<std::string> missing;
-  std::uint64_t next = 0, count = 0;
-  for (const std::uint32_t rank : there) {
-    if (rank > next)
-      missing.push_back(rank - next == 1 ? fmt::format("{}", next) : fmt::format("{}-{}", next, rank - 1));
-    count += rank - next;
-    next = std::uint64_t{rank} + 1;
-  }
-  if (missing.empty()) return "";
-  return fmt::format("the dump lacks rank{} {}: what was computed there is not known", count == 1 ? "" : "s",
-                     fmt::join(missing, ", "));
-}
-
 FirstKey first_key(SearchedRank& rank, const StepOrder& order) {
   const RankFacts::Found& found = *rank.facts().found;
   // Bad data from a collective comes from another rank, unless no rank has anything else.

@@ -69,8 +69,6 @@ struct RankVerdict {
   std::vector<std::uint32_t> received;  // ops of that rank: later roots that another rank gave to a collective
 };
 RankVerdict first_rank(Searches& searches, const StepOrder& order);
-// "the dump lacks ranks 1, 4-6: …" of ranks below the largest. Empty: it lacks none, or the path holds several dumps.
-std::string missing_ranks_note(const Catalog& catalog);
 StepOrder order_of(const Searches& searches);
 
 // Adds ranks to an answer in their order, then the verdict over all of them.

@@ -108,9 +108,10 @@ class Reader {
       if (is_header()) {
         const std::uint32_t version = little<std::uint32_t>(bytes_, at_ + kMagic.size());
         if (version != kVersion) {
-          return Error{ErrorCode::unsupported, "cannot read journal '" + file.string() + "': version " +
-                                                   std::to_string(version) + " at byte " + std::to_string(at_) +
-                                                   "; this build reads version 1"};
+          return Error{ErrorCode::unsupported,
+                       "cannot read journal '" + file.string() + "': version " + std::to_string(version) + " at byte " +
+                           std::to_string(at_) +
+                           "; this build reads version 1; read it with the Sonde that wrote it, or a newer one"};
         }
         close_run();
         any_ = true;

@@ -110,26 +110,40 @@ bool has_lost_its_dump(const fs::path& index) {
   return row && row->next() && !fs::exists(std::string(row->text(0)), error) && !error;
 }
 
-// The ranks of a dump go together, so one of them shows it.
+// The ranks of a dump go together, so one of them shows it; a file that a killed builder left does not.
 bool have_lost_their_dump(const fs::path& ranks) {
   std::error_code error;
-  const fs::directory_iterator first(ranks, error);
-  return !error && first != fs::directory_iterator() && has_lost_its_dump(first->path());
+  for (fs::directory_iterator at(ranks, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".sqlite") return has_lost_its_dump(at->path());
+  }
+  return false;
 }
 
-// Removes files that killed builders left behind, and indexes of dumps that no longer exist.
-void clean(const fs::path& directory) {
+// Removes files that killed builders left behind.
+void remove_left(const fs::path& directory) {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
+    const bool is_left = at->path().extension() == ".partial";
+    if (is_left && now - at->last_write_time(ignored) > std::chrono::hours(24)) fs::remove(at->path(), ignored);
+  }
+}
+
+// The same, and indexes of dumps that no longer exist.
+void clean(const fs::path& directory) {
+  remove_left(directory);
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
     const fs::path& file = at->path();
-    if (file.extension() == ".partial") {
-      if (now - at->last_write_time(ignored) > std::chrono::hours(24)) fs::remove(file, ignored);
-    } else if (file.extension() == ".sqlite") {
+    if (file.extension() == ".sqlite") {
       if (has_lost_its_dump(file)) fs::remove(file, ignored);
     } else if (file.extension() == ".ranks") {
-      if (have_lost_their_dump(file)) fs::remove_all(file, ignored);
+      if (have_lost_their_dump(file))
+        fs::remove_all(file, ignored);
+      else
+        remove_left(file);
     }
   }
 }
