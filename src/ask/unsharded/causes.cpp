@@ -8,6 +8,7 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
 #include "ask/compare/maker_of_data.h"
+#include "ask/unsharded/clipped_factor.h"
 #include "ask/unsharded/innocent_ops.h"
 #include "ask/unsharded/left_out_ops.h"
 #include "ask/unsharded/op_evidence.h"
@@ -158,6 +159,7 @@ bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) cons
 
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
+  if (is_hidden_by_clipping(step_, readers_, golden)) return true;
   std::set<std::uint32_t> seen;
   std::vector<std::uint32_t> waiting = {golden};
   while (!waiting.empty()) {
@@ -260,7 +262,17 @@ std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) 
   }
   for (const WholeStep::NewFactor& change : step_.new_factors()) {
     const bool computes = golden_.ops[change.golden].kind != OpKind::copy;
-    if (computes && std::abs(change.change / *factor - 1) < kSameFactor) return with_factor(change.golden, *factor);
+    if (!computes || std::abs(change.change / *factor - 1) >= kSameFactor) continue;
+    std::optional<ShardCause> scale = scale_of_loss_left_out(step_, cause);
+    if (!scale) return with_factor(change.golden, *factor);
+    scale->uncertain = false;  // the step before had the right factor
+    return scale;
+  }
+  // Without steps before that have the right factor, the golden op may be one that this run does elsewhere.
+  const bool is_collective_named = is_collective(step_.ranks()[cause.rank].side->ops[cause.op].op->op_type);
+  if (std::optional<ShardCause> scale =
+          cause.uncertain && is_collective_named ? scale_of_loss_left_out(step_, cause) : std::nullopt) {
+    return scale;
   }
   if (cause.kind == FindingKind::inserted) return std::nullopt;
   for (const std::uint32_t golden : step_.factor_changes()) {
