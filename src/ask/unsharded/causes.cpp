@@ -180,6 +180,8 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
 
 ShardCauses CauseSearch::find() {
   ShardCauses found;
+  const std::set<std::string> of_noise =
+      is_step_before_unseen(step_) ? parameters_of_noise(step_) : std::set<std::string>();
   std::set<CodePlace> called_otherwise;
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     if (!differs(g)) {
@@ -187,6 +189,8 @@ ShardCauses CauseSearch::find() {
       if (call && called_otherwise.insert(step_.address(g).site.place).second) found.causes.push_back(std::move(*call));
       continue;
     }
+    const CallSite& site = step_.address(g).site;
+    if (site.place.kind == SiteKind::optimizer && of_noise.contains(site.parameter)) continue;
     if (!has_effect(g)) {
       found.harmless.push_back(g);
       continue;
@@ -452,7 +456,7 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
 // An op of the step before is to blame, although the tolerance of its type hid it. If that step is not compared, a small
 // difference of a parameter, and any of a state, may be what rounding became in it, as where a gradient is nothing else.
 void CauseSearch::doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const {
-  const bool is_unseen = step_.ranks()[rank].before == nullptr && golden_.step->id.number > 0 && read.from == kNoOp;
+  const bool is_unseen = is_step_before_unseen(step_) && read.from == kNoOp;
   const bool is_of_optimizer = step_.address(cause.golden).site.place.kind == SiteKind::optimizer;
   if (is_unseen && (is_of_optimizer || cause.joined.difference.relative() < kMostOfRounding)) {
     cause.uncertain = true;
