@@ -13,6 +13,7 @@
 #include "ask/unsharded/left_out_ops.h"
 #include "ask/unsharded/op_evidence.h"
 #include "ask/unsharded/origins.h"
+#include "ask/unsharded/senders.h"
 #include "ask/unsharded/step_before.h"
 #include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
@@ -67,11 +68,15 @@ class CauseSearch {
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
+  std::optional<ShardCause> factor_received(std::uint32_t golden, const ShardCause& cause) const;
   bool adds_with_other_factors(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of_term(std::uint32_t golden) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void choose(const Origins& origins, ShardCause cause, int& best_weight, std::optional<ShardCause>& best) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
+  std::optional<ShardCause> sent_by(std::size_t rank, const CompareSide& side, std::uint32_t receive,
+                                    const ShardCause& cause) const;
+  std::optional<ShardCause> before_received(std::size_t rank, const CompareInput& read, const ShardCause& cause) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
@@ -267,6 +272,7 @@ std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) 
   for (const WholeStep::NewFactor& change : step_.new_factors()) {
     const bool computes = golden_.ops[change.golden].kind != OpKind::copy;
     if (!computes || std::abs(change.change / *factor - 1) >= kSameFactor) continue;
+    if (std::optional<ShardCause> sent = factor_received(change.golden, cause)) return sent;
     std::optional<ShardCause> scale = scale_of_loss_left_out(step_, cause);
     if (!scale) return with_factor(change.golden, *factor);
     scale->uncertain = false;  // the step before had the right factor
@@ -283,6 +289,23 @@ std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) 
     for (const Joined& output : step_.label(golden).outputs) {
       if (output.fits && std::abs(output.factor / *factor - 1) < kSameFactor) return with_factor(golden, *factor);
     }
+  }
+  return std::nullopt;
+}
+
+// The golden op's counterpart reads what another rank sent: its op gives gradients the factor.
+std::optional<ShardCause> CauseSearch::factor_received(std::uint32_t golden, const ShardCause& cause) const {
+  const std::optional<WholeStep::Shown> shown = step_.shown(*step_.label(golden).where);
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
+    const CompareInput* read = shown ? step_.input_at(shown->rank, golden, input) : nullptr;
+    if (read == nullptr || !input.is_read || !input.tensor->recorded()) continue;
+    ShardCause found{.golden = golden, .rank = shown->rank, .op = shown->op, .golden_tensor = input.tensor};
+    found.joined = cause.joined;
+    std::optional<ShardCause> sent = before_received(shown->rank, *read, found);
+    if (!sent) continue;
+    sent->golden = cause.golden;
+    sent->golden_tensor = cause.golden_tensor;
+    return sent;
   }
   return std::nullopt;
 }
@@ -334,6 +357,38 @@ std::optional<ShardCause> CauseSearch::cause_of_term(std::uint32_t golden) const
   return std::nullopt;
 }
 
+// The op of the rank that sent what this one received.
+std::optional<ShardCause> CauseSearch::sent_by(std::size_t rank, const CompareSide& side, std::uint32_t receive,
+                                               const ShardCause& cause) const {
+  const std::optional<SentPart> part = sent_part(step_, rank, side, receive);
+  if (!part) return std::nullopt;
+  const Origins origins = origins_.of(part->rank, *part->input, cause, false);
+  const RankStep& sender = step_.ranks()[part->rank];
+  if (cause.joined.difference.different_non_finite > 0) {
+    const std::optional<std::uint32_t> op = first_not_finite(*sender.rank, *sender.side, origins.seen);
+    if (!op) return std::nullopt;
+    ShardCause found = cause;
+    found.kind = FindingKind::inserted;
+    found.rank = part->rank;
+    found.op = *op;
+    return found;
+  }
+  ShardCause inserted = cause;
+  inserted.kind = FindingKind::inserted;
+  std::optional<ShardCause> best;
+  int weight = 0;
+  choose(origins, inserted, weight, best);
+  return best;
+}
+
+// Where the rank has what it reads from another one, that one's op.
+std::optional<ShardCause> CauseSearch::before_received(std::size_t rank, const CompareInput& read,
+                                                       const ShardCause& cause) const {
+  const CompareSide& side = *step_.ranks()[rank].side;
+  const std::uint32_t receive = receive_behind(side, read);
+  return receive == kNoOp ? std::nullopt : sent_by(rank, side, receive, cause);
+}
+
 // The op of the step before that made the input, if a collective is among the last ones.
 std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const CompareInput& input,
                                                       const ShardCause& cause) const {
@@ -348,6 +403,7 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
       found.op = op;
       found.in_step_before = true;
       if (collective_way(bare_type(side->ops[at].op->op_type)) == CollectiveWay::receive) {
+        if (std::optional<ShardCause> sent = sent_by(rank, *side, at, cause)) return sent;
         found.uncertain = true;
         found.what = "an op of the rank that sent it may be to blame";
       }
@@ -398,6 +454,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     const CompareInput* read = step_.input_at(rank, golden, input);
     if (read == nullptr) continue;
     if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
+    if (std::optional<ShardCause> sent = before_received(rank, *read, cause)) return sent;
     const Origins origins = origins_.of(rank, *read, cause, false);
     if (joined.difference.different_non_finite > 0) {
       if (const std::optional<std::uint32_t> op =
@@ -570,6 +627,11 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;
     if (std::optional<ShardCause> writer = writer_before(step_, golden, input, joined)) return writer;
     if (std::optional<ShardCause> writer = writer_between(step_, golden, input, joined)) return writer;
+    if (input.from != kNoOp) {
+      const ShardCause of_read{
+          .golden = golden, .rank = target->rank, .op = target->op, .golden_tensor = input.tensor, .joined = joined};
+      if (std::optional<ShardCause> earlier = cause_by_factor(of_read)) return earlier;
+    }
     cause.uncertain = cause.uncertain || input.from != kNoOp;
     if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
     cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;
