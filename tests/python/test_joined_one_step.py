@@ -1,5 +1,5 @@
-"""sonde compare of one step of a sharded training with the same step on one process, when the steps before are not asked
-for: the gradient of the keys' bias is nothing but rounding, and AdamW has made an update of it in each step."""
+"""sonde compare of one step of a sharded training with the same step on one process, when the steps before are not
+asked for: the gradient of the keys' bias is rounding alone, and AdamW has made an update of it in each step."""
 
 import textwrap
 

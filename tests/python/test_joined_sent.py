@@ -1,5 +1,5 @@
-"""sonde compare of a pipeline that sends by hand with one process: what a stage receives differs, and the op of the stage
-that sent it is named."""
+"""sonde compare of a pipeline that sends by hand with one process: what a stage receives differs, and the op of the
+stage that sent it is named."""
 
 import textwrap
 

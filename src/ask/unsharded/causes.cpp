@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
@@ -67,6 +68,7 @@ class CauseSearch {
   std::optional<ShardCause> call_with_another_number(std::uint32_t golden) const;
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
+  std::optional<ShardCause> by_new_factor(const ShardCause& cause, double factor) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
   std::optional<ShardCause> factor_received(std::uint32_t golden, const ShardCause& cause) const;
   bool adds_with_other_factors(std::uint32_t golden) const;
@@ -74,6 +76,7 @@ class CauseSearch {
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void choose(const Origins& origins, ShardCause cause, int& best_weight, std::optional<ShardCause>& best) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
+  std::optional<ShardCause> brought_by_others(const ShardCause& cause) const;
   std::optional<ShardCause> sent_by(std::size_t rank, const CompareSide& side, std::uint32_t receive,
                                     const ShardCause& cause) const;
   std::optional<ShardCause> before_received(std::size_t rank, const CompareInput& read, const ShardCause& cause) const;
@@ -261,6 +264,29 @@ bool CauseSearch::is_before_loss(const ShardCause& cause) const {
   return true;
 }
 
+// The first op behind which gradients have another factor than in the steps before, or what leads to it.
+std::optional<ShardCause> CauseSearch::by_new_factor(const ShardCause& cause, double factor) const {
+  bool is_before = false;  // an op that only moves gradients has it already
+  for (const WholeStep::NewFactor& change : step_.new_factors()) {
+    if (std::abs(change.change / factor - 1) >= kSameFactor) continue;
+    const CompareOp& op = golden_.ops[change.golden];
+    if (std::optional<ShardCause> sent = factor_received(change.golden, cause)) return sent;
+    if (op.kind != OpKind::copy) {
+      std::optional<ShardCause> found = scale_of_loss_left_out(step_, cause);
+      if (found) found->uncertain = false;  // the step before had the right factor
+      if (!found) found = with_factor(change.golden, factor);
+      if (found) found->uncertain = found->uncertain || is_before;
+      return found;
+    }
+    for (const CompareInput& input : op.inputs) {
+      if (is_before || !input.is_read || !input.tensor->recorded() || input.from == kNoOp) continue;
+      if (std::optional<ShardCause> earlier = before(change.golden, input, cause.joined)) return earlier;
+    }
+    is_before = true;
+  }
+  return std::nullopt;
+}
+
 // Gradients that are a number times the golden ones: by a number that the loss is divided by, or by the op of the
 // backward pass behind which they have that factor.
 std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) const {
@@ -269,17 +295,10 @@ std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) 
   for (const WholeStep::OtherNumber& other : step_.other_numbers()) {
     if (std::optional<ShardCause> earlier = before(other.golden, *other.input, other.joined)) return earlier;
   }
-  for (const WholeStep::NewFactor& change : step_.new_factors()) {
-    const bool computes = golden_.ops[change.golden].kind != OpKind::copy;
-    if (!computes || std::abs(change.change / *factor - 1) >= kSameFactor) continue;
-    if (std::optional<ShardCause> sent = factor_received(change.golden, cause)) return sent;
-    std::optional<ShardCause> scale = scale_of_loss_left_out(step_, cause);
-    if (!scale) return with_factor(change.golden, *factor);
-    scale->uncertain = false;  // the step before had the right factor
-    return scale;
-  }
+  if (std::optional<ShardCause> changed = by_new_factor(cause, *factor)) return changed;
   // Without steps before that have the right factor, the golden op may be one that this run does elsewhere.
-  const bool is_collective_named = is_collective(step_.ranks()[cause.rank].side->ops[cause.op].op->op_type);
+  const bool is_collective_named =
+      !cause.in_step_before && is_collective(step_.ranks()[cause.rank].side->ops[cause.op].op->op_type);
   if (std::optional<ShardCause> scale =
           cause.uncertain && is_collective_named ? scale_of_loss_left_out(step_, cause) : std::nullopt) {
     return scale;
@@ -319,6 +338,15 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
   cause.golden_tensor = golden_.ops[golden].outputs.front();
   cause.joined = label.outputs.front();
   cause.what = fmt::format("a factor: from here on gradients are {:.4g} times what they should be", factor);
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant || input.from == kNoOp) continue;
+    const Joined read = step_.joiner().join_input(golden, input, *label.where);
+    const bool has_factor = read.fits && read.factor != 1 && read.factor == label.outputs.front().factor;
+    if (step_.noise().explains(input, read) || (read.fits && !has_factor)) continue;
+    // The factor is, or may be, in what it reads.
+    if (std::optional<ShardCause> earlier = before(golden, input, label.outputs.front())) return earlier;
+    cause.uncertain = true;
+  }
   return cause;
 }
 
@@ -355,6 +383,40 @@ std::optional<ShardCause> CauseSearch::cause_of_term(std::uint32_t golden) const
     return earlier;
   }
   return std::nullopt;
+}
+
+// A collective that only moves what the ranks give: the op of any of them before it. It is not sure, unless all give what
+// is right.
+std::optional<ShardCause> CauseSearch::brought_by_others(const ShardCause& cause) const {
+  const RankStep& named = step_.ranks()[cause.rank];
+  if (!moves_between_ranks(named.side->ops[cause.op].op->op_type)) return std::nullopt;
+  const SiteCalls::Address& address = named.calls.address(cause.op);
+  std::optional<ShardCause> best;
+  int weight = 0;
+  bool are_right = true;
+  std::set<std::pair<std::size_t, std::uint32_t>> alone;  // ranks with ops that compute and are not in the golden run
+  for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
+    const RankStep& of = step_.ranks()[rank];
+    const std::vector<SiteCall>* calls = of.stage == named.stage ? of.calls.at(address.site) : nullptr;
+    if (calls == nullptr || address.number >= calls->size()) continue;
+    for (const CompareInput& given : of.side->ops[(*calls)[address.number].last()].inputs) {
+      if (!given.is_read) continue;
+      const bool is_made = given.from != kNoOp;
+      are_right = are_right && is_made && step_.is_right(of.side->output(given.from, given.from_slot));
+      const Origins origins = origins_.of(rank, given, cause, false);
+      choose(origins, cause, weight, best);
+      for (const std::uint32_t op : origins.seen) {
+        const bool computes = !only_moves(of.side->ops[op]) && !is_collective(of.side->ops[op].op->op_type);
+        if (computes && origins_.is_more_than_golden(rank, op)) alone.emplace(rank, op);
+      }
+    }
+  }
+  if (best) return best;
+  ShardCause doubted = cause;
+  doubted.uncertain = cause.uncertain || !are_right;
+  if (doubted.uncertain && alone.size() == 1) std::tie(doubted.rank, doubted.op) = *alone.begin();
+  if (doubted.uncertain) doubted.what = "an op before it, on any rank, may be to blame";
+  return doubted;
 }
 
 // The op of the rank that sent what this one received.
@@ -469,7 +531,11 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     }
     choose(origins, cause, best_weight, best);
   }
-  return guilty ? guilty : best;
+  std::optional<ShardCause>& found = guilty ? guilty : best;
+  if (found && !found->in_step_before) {
+    if (std::optional<ShardCause> brought = brought_by_others(*found)) return brought;
+  }
+  return found;
 }
 
 // A collective that made the input, which should have added up what the ranks have.

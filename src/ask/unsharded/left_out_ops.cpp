@@ -85,6 +85,7 @@ std::optional<ShardCause> left_out_before(const WholeStep& step, std::uint32_t g
 }
 
 std::optional<ShardCause> scale_of_loss_left_out(const WholeStep& step, const ShardCause& cause) {
+  if (cause.in_step_before) return std::nullopt;
   for (std::uint32_t g = 0; g < cause.golden; ++g) {
     if (step.label(g).state != WholeStep::State::unknown || !scales_number(step, g) || !is_on_no_rank(step, g))
       continue;

@@ -19,8 +19,8 @@ struct SentPart {
 // The op of a receive from which the rank has what is read, maybe through views and copies; kNoOp: it has it from elsewhere.
 std::uint32_t receive_behind(const CompareSide& side, const CompareInput& read);
 
-// What another rank sent in this step, of which the op of `side`, this rank's step or the one before, received the values.
-// Nothing: it is not known, or was sent in another step.
+// The send of another rank in this step whose values the op of `side`, this rank's step or the one before, received.
+// Nothing: it is not known, or is of another step.
 std::optional<SentPart> sent_part(const WholeStep& step, std::size_t rank, const CompareSide& side,
                                   std::uint32_t receive);
 
