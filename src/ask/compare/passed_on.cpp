@@ -52,6 +52,8 @@ class Meetings {
 
   // The errors of all that was given explain the error of the result.
   bool explain(const ComparedOp& op, const ComparedTensor& output) const;
+  // All that was given is known, and is what the golden ranks gave.
+  bool gave_the_same(const ComparedOp& op) const;
 
  private:
   void add(const ComparedStep& step);
@@ -100,6 +102,32 @@ bool Meetings::explain(const ComparedOp& op, const ComparedTensor& output) const
   return given > 0 && output.difference->max_error <= given + output.allowance.rounding.max;
 }
 
+bool Meetings::gave_the_same(const ComparedOp& op) const {
+  const auto key = keys_.find(&op);
+  if (key == keys_.end()) return false;
+  bool any = false;
+  for (const ComparedOp* call : calls_.at(key->second)) {
+    for (const ComparedTensor& input : call->inputs) {
+      if (!input.difference->equal) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+// It passes on something else, and no op was found that another rank computes it with. Of a receive the send may be matched
+// with another golden one, which gave the same.
+void doubt_passed_on(DumpComparison& comparison, const Meetings& meetings) {
+  for (CompareFinding& finding : comparison.findings) {
+    if (!is_of_collective(finding)) continue;
+    const std::string_view type = finding.culprit->op_type;
+    const bool receives = collective_way(bare_type(type)) == CollectiveWay::receive;
+    if (!receives && (!moves_between_ranks(type) || meetings.gave_the_same(*finding.op))) continue;
+    finding.uncertain = true;
+    finding.what += "; what another rank gave it may differ";
+  }
+}
+
 }  // namespace
 
 void leave_passed_on_out(DumpComparison& comparison) {
@@ -124,6 +152,7 @@ void leave_passed_on_out(DumpComparison& comparison) {
     const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
     return true;
   });
+  doubt_passed_on(comparison, meetings);
 }
 
 }  // namespace sonde

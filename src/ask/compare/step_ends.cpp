@@ -310,6 +310,26 @@ bool StepEnds::last_results_agree() {
   return !mine.empty() && !theirs.empty() && agrees(*mine.back(), *theirs.back(), 0);
 }
 
+// Numbers that the program takes out of an op are results, although an op reads them, too: the norm of gradients that are
+// clipped, which are the golden ones again behind that. By the names of the ops.
+bool StepEnds::printed_numbers_agree() {
+  const auto printed_by = [](const CompareSide& side) {
+    std::map<std::pair<std::string_view, std::string_view>, const CatalogTensor*> printed;
+    for (const CompareOp& op : side.ops) {
+      const bool is_printed = std::ranges::any_of(
+          op.readers, [&](std::uint32_t reader) { return nature_of(*side.ops[reader].op).gives_number; });
+      if (!is_printed || op.outputs.size() != 1 || !counts(*op.outputs[0]) || size_of(*op.outputs[0]) != 1) continue;
+      printed.emplace(std::pair(op.op->op_name, op.op->function), op.outputs[0]);
+    }
+    return printed;
+  };
+  const auto mine = printed_by(target_), theirs = printed_by(golden_);
+  return std::ranges::all_of(theirs, [&](const auto& golden) {
+    const auto target = mine.find(golden.first);
+    return target == mine.end() || agrees(*target->second, *golden.second, 0);
+  });
+}
+
 // Values that the program itself writes into parameters and states stay, though no op of the step reads them: an average of
 // weights, a clipped weight, a state that is reset.
 bool StepEnds::later_writes_agree() {
@@ -332,7 +352,10 @@ bool StepEnds::later_writes_agree() {
 
 bool StepEnds::results_and_gradients_agree() {
   const bool trains = has(target_, Phase::optimizer) || has(golden_, Phase::optimizer);
-  if (trains) return gradients_agree() && losses_agree() && results_agree(true) && later_writes_agree();
+  if (trains) {
+    return gradients_agree() && losses_agree() && results_agree(true) && later_writes_agree() &&
+           printed_numbers_agree();
+  }
   return last_results_agree() && results_agree(false);
 }
 

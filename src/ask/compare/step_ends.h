@@ -42,6 +42,7 @@ class StepEnds {
   bool losses_agree();
   bool results_agree(bool of_forward);
   bool last_results_agree();
+  bool printed_numbers_agree();
   bool all_agree(const std::vector<const CatalogTensor*>& target, const std::vector<const CatalogTensor*>& golden,
                  bool all);
 

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
 #include "ask/compare/maker_of_data.h"
+#include "ask/unsharded/clipped_factor.h"
 #include "ask/unsharded/innocent_ops.h"
 #include "ask/unsharded/left_out_ops.h"
 #include "ask/unsharded/op_evidence.h"
 #include "ask/unsharded/origins.h"
+#include "ask/unsharded/senders.h"
 #include "ask/unsharded/step_before.h"
 #include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
@@ -65,12 +68,18 @@ class CauseSearch {
   std::optional<ShardCause> call_with_another_number(std::uint32_t golden) const;
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
+  std::optional<ShardCause> by_new_factor(const ShardCause& cause, double factor) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
+  std::optional<ShardCause> factor_received(std::uint32_t golden, const ShardCause& cause) const;
   bool adds_with_other_factors(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of_term(std::uint32_t golden) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void choose(const Origins& origins, ShardCause cause, int& best_weight, std::optional<ShardCause>& best) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
+  std::optional<ShardCause> brought_by_others(const ShardCause& cause) const;
+  std::optional<ShardCause> sent_by(std::size_t rank, const CompareSide& side, std::uint32_t receive,
+                                    const ShardCause& cause) const;
+  std::optional<ShardCause> before_received(std::size_t rank, const CompareInput& read, const ShardCause& cause) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
@@ -158,6 +167,7 @@ bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) cons
 
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
+  if (is_hidden_by_clipping(step_, readers_, golden)) return true;
   std::set<std::uint32_t> seen;
   std::vector<std::uint32_t> waiting = {golden};
   while (!waiting.empty()) {
@@ -178,6 +188,8 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
 
 ShardCauses CauseSearch::find() {
   ShardCauses found;
+  const std::set<std::string> of_noise =
+      is_step_before_unseen(step_) ? parameters_of_noise(step_) : std::set<std::string>();
   std::set<CodePlace> called_otherwise;
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     if (!differs(g)) {
@@ -185,6 +197,8 @@ ShardCauses CauseSearch::find() {
       if (call && called_otherwise.insert(step_.address(g).site.place).second) found.causes.push_back(std::move(*call));
       continue;
     }
+    const CallSite& site = step_.address(g).site;
+    if (site.place.kind == SiteKind::optimizer && of_noise.contains(site.parameter)) continue;
     if (!has_effect(g)) {
       found.harmless.push_back(g);
       continue;
@@ -250,6 +264,29 @@ bool CauseSearch::is_before_loss(const ShardCause& cause) const {
   return true;
 }
 
+// The first op behind which gradients have another factor than in the steps before, or what leads to it.
+std::optional<ShardCause> CauseSearch::by_new_factor(const ShardCause& cause, double factor) const {
+  bool is_before = false;  // an op that only moves gradients has it already
+  for (const WholeStep::NewFactor& change : step_.new_factors()) {
+    if (std::abs(change.change / factor - 1) >= kSameFactor) continue;
+    const CompareOp& op = golden_.ops[change.golden];
+    if (std::optional<ShardCause> sent = factor_received(change.golden, cause)) return sent;
+    if (op.kind != OpKind::copy) {
+      std::optional<ShardCause> found = scale_of_loss_left_out(step_, cause);
+      if (found) found->uncertain = false;  // the step before had the right factor
+      if (!found) found = with_factor(change.golden, factor);
+      if (found) found->uncertain = found->uncertain || is_before;
+      return found;
+    }
+    for (const CompareInput& input : op.inputs) {
+      if (is_before || !input.is_read || !input.tensor->recorded() || input.from == kNoOp) continue;
+      if (std::optional<ShardCause> earlier = before(change.golden, input, cause.joined)) return earlier;
+    }
+    is_before = true;
+  }
+  return std::nullopt;
+}
+
 // Gradients that are a number times the golden ones: by a number that the loss is divided by, or by the op of the
 // backward pass behind which they have that factor.
 std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) const {
@@ -258,15 +295,36 @@ std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) 
   for (const WholeStep::OtherNumber& other : step_.other_numbers()) {
     if (std::optional<ShardCause> earlier = before(other.golden, *other.input, other.joined)) return earlier;
   }
-  for (const WholeStep::NewFactor& change : step_.new_factors()) {
-    const bool computes = golden_.ops[change.golden].kind != OpKind::copy;
-    if (computes && std::abs(change.change / *factor - 1) < kSameFactor) return with_factor(change.golden, *factor);
+  if (std::optional<ShardCause> changed = by_new_factor(cause, *factor)) return changed;
+  // Without steps before that have the right factor, the golden op may be one that this run does elsewhere.
+  const bool is_collective_named =
+      !cause.in_step_before && is_collective(step_.ranks()[cause.rank].side->ops[cause.op].op->op_type);
+  if (std::optional<ShardCause> scale =
+          cause.uncertain && is_collective_named ? scale_of_loss_left_out(step_, cause) : std::nullopt) {
+    return scale;
   }
   if (cause.kind == FindingKind::inserted) return std::nullopt;
   for (const std::uint32_t golden : step_.factor_changes()) {
     for (const Joined& output : step_.label(golden).outputs) {
       if (output.fits && std::abs(output.factor / *factor - 1) < kSameFactor) return with_factor(golden, *factor);
     }
+  }
+  return std::nullopt;
+}
+
+// The golden op's counterpart reads what another rank sent: its op gives gradients the factor.
+std::optional<ShardCause> CauseSearch::factor_received(std::uint32_t golden, const ShardCause& cause) const {
+  const std::optional<WholeStep::Shown> shown = step_.shown(*step_.label(golden).where);
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
+    const CompareInput* read = shown ? step_.input_at(shown->rank, golden, input) : nullptr;
+    if (read == nullptr || !input.is_read || !input.tensor->recorded()) continue;
+    ShardCause found{.golden = golden, .rank = shown->rank, .op = shown->op, .golden_tensor = input.tensor};
+    found.joined = cause.joined;
+    std::optional<ShardCause> sent = before_received(shown->rank, *read, found);
+    if (!sent) continue;
+    sent->golden = cause.golden;
+    sent->golden_tensor = cause.golden_tensor;
+    return sent;
   }
   return std::nullopt;
 }
@@ -280,6 +338,15 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
   cause.golden_tensor = golden_.ops[golden].outputs.front();
   cause.joined = label.outputs.front();
   cause.what = fmt::format("a factor: from here on gradients are {:.4g} times what they should be", factor);
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant || input.from == kNoOp) continue;
+    const Joined read = step_.joiner().join_input(golden, input, *label.where);
+    const bool has_factor = read.fits && read.factor != 1 && read.factor == label.outputs.front().factor;
+    if (step_.noise().explains(input, read) || (read.fits && !has_factor)) continue;
+    // The factor is, or may be, in what it reads.
+    if (std::optional<ShardCause> earlier = before(golden, input, label.outputs.front())) return earlier;
+    cause.uncertain = true;
+  }
   return cause;
 }
 
@@ -318,6 +385,72 @@ std::optional<ShardCause> CauseSearch::cause_of_term(std::uint32_t golden) const
   return std::nullopt;
 }
 
+// A collective that only moves what the ranks give: the op of any of them before it. It is not sure, unless all give what
+// is right.
+std::optional<ShardCause> CauseSearch::brought_by_others(const ShardCause& cause) const {
+  const RankStep& named = step_.ranks()[cause.rank];
+  if (!moves_between_ranks(named.side->ops[cause.op].op->op_type)) return std::nullopt;
+  const SiteCalls::Address& address = named.calls.address(cause.op);
+  std::optional<ShardCause> best;
+  int weight = 0;
+  bool are_right = true;
+  std::set<std::pair<std::size_t, std::uint32_t>> alone;  // ranks with ops that compute and are not in the golden run
+  for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
+    const RankStep& of = step_.ranks()[rank];
+    const std::vector<SiteCall>* calls = of.stage == named.stage ? of.calls.at(address.site) : nullptr;
+    if (calls == nullptr || address.number >= calls->size()) continue;
+    for (const CompareInput& given : of.side->ops[(*calls)[address.number].last()].inputs) {
+      if (!given.is_read) continue;
+      const bool is_made = given.from != kNoOp;
+      are_right = are_right && is_made && step_.is_right(of.side->output(given.from, given.from_slot));
+      const Origins origins = origins_.of(rank, given, cause, false);
+      choose(origins, cause, weight, best);
+      for (const std::uint32_t op : origins.seen) {
+        const bool computes = !only_moves(of.side->ops[op]) && !is_collective(of.side->ops[op].op->op_type);
+        if (computes && origins_.is_more_than_golden(rank, op)) alone.emplace(rank, op);
+      }
+    }
+  }
+  if (best) return best;
+  ShardCause doubted = cause;
+  doubted.uncertain = cause.uncertain || !are_right;
+  if (doubted.uncertain && alone.size() == 1) std::tie(doubted.rank, doubted.op) = *alone.begin();
+  if (doubted.uncertain) doubted.what = "an op before it, on any rank, may be to blame";
+  return doubted;
+}
+
+// The op of the rank that sent what this one received.
+std::optional<ShardCause> CauseSearch::sent_by(std::size_t rank, const CompareSide& side, std::uint32_t receive,
+                                               const ShardCause& cause) const {
+  const std::optional<SentPart> part = sent_part(step_, rank, side, receive);
+  if (!part) return std::nullopt;
+  const Origins origins = origins_.of(part->rank, *part->input, cause, false);
+  const RankStep& sender = step_.ranks()[part->rank];
+  if (cause.joined.difference.different_non_finite > 0) {
+    const std::optional<std::uint32_t> op = first_not_finite(*sender.rank, *sender.side, origins.seen);
+    if (!op) return std::nullopt;
+    ShardCause found = cause;
+    found.kind = FindingKind::inserted;
+    found.rank = part->rank;
+    found.op = *op;
+    return found;
+  }
+  ShardCause inserted = cause;
+  inserted.kind = FindingKind::inserted;
+  std::optional<ShardCause> best;
+  int weight = 0;
+  choose(origins, inserted, weight, best);
+  return best;
+}
+
+// Where the rank has what it reads from another one, that one's op.
+std::optional<ShardCause> CauseSearch::before_received(std::size_t rank, const CompareInput& read,
+                                                       const ShardCause& cause) const {
+  const CompareSide& side = *step_.ranks()[rank].side;
+  const std::uint32_t receive = receive_behind(side, read);
+  return receive == kNoOp ? std::nullopt : sent_by(rank, side, receive, cause);
+}
+
 // The op of the step before that made the input, if a collective is among the last ones.
 std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const CompareInput& input,
                                                       const ShardCause& cause) const {
@@ -332,6 +465,7 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
       found.op = op;
       found.in_step_before = true;
       if (collective_way(bare_type(side->ops[at].op->op_type)) == CollectiveWay::receive) {
+        if (std::optional<ShardCause> sent = sent_by(rank, *side, at, cause)) return sent;
         found.uncertain = true;
         found.what = "an op of the rank that sent it may be to blame";
       }
@@ -382,6 +516,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     const CompareInput* read = step_.input_at(rank, golden, input);
     if (read == nullptr) continue;
     if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
+    if (std::optional<ShardCause> sent = before_received(rank, *read, cause)) return sent;
     const Origins origins = origins_.of(rank, *read, cause, false);
     if (joined.difference.different_non_finite > 0) {
       if (const std::optional<std::uint32_t> op =
@@ -396,7 +531,11 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     }
     choose(origins, cause, best_weight, best);
   }
-  return guilty ? guilty : best;
+  std::optional<ShardCause>& found = guilty ? guilty : best;
+  if (found && !found->in_step_before) {
+    if (std::optional<ShardCause> brought = brought_by_others(*found)) return brought;
+  }
+  return found;
 }
 
 // A collective that made the input, which should have added up what the ranks have.
@@ -440,7 +579,7 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
 // An op of the step before is to blame, although the tolerance of its type hid it. If that step is not compared, a small
 // difference of a parameter, and any of a state, may be what rounding became in it, as where a gradient is nothing else.
 void CauseSearch::doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const {
-  const bool is_unseen = step_.ranks()[rank].before == nullptr && golden_.step->id.number > 0 && read.from == kNoOp;
+  const bool is_unseen = is_step_before_unseen(step_) && read.from == kNoOp;
   const bool is_of_optimizer = step_.address(cause.golden).site.place.kind == SiteKind::optimizer;
   if (is_unseen && (is_of_optimizer || cause.joined.difference.relative() < kMostOfRounding)) {
     cause.uncertain = true;
@@ -554,6 +693,11 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;
     if (std::optional<ShardCause> writer = writer_before(step_, golden, input, joined)) return writer;
     if (std::optional<ShardCause> writer = writer_between(step_, golden, input, joined)) return writer;
+    if (input.from != kNoOp) {
+      const ShardCause of_read{
+          .golden = golden, .rank = target->rank, .op = target->op, .golden_tensor = input.tensor, .joined = joined};
+      if (std::optional<ShardCause> earlier = cause_by_factor(of_read)) return earlier;
+    }
     cause.uncertain = cause.uncertain || input.from != kNoOp;
     if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
     cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;

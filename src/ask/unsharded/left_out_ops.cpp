@@ -1,5 +1,6 @@
 #include "ask/unsharded/left_out_ops.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -39,6 +40,28 @@ std::uint32_t op_skipped(const WholeStep& step, std::uint32_t golden, const Comp
   return kNoOp;
 }
 
+bool gives_number(const CompareOp& op) {
+  return op.outputs.size() == 1 && op.outputs.front()->has_shape && op.outputs.front()->shape.empty();
+}
+
+// It multiplies a number of the forward pass, outside of modules, as a loss is divided by the number of micro-batches.
+bool scales_number(const WholeStep& step, std::uint32_t golden) {
+  const CompareOp& op = step.golden().ops[golden];
+  const CallSite& site = step.address(golden).site;
+  const bool is_outside = site.place.kind == SiteKind::forward && site.module.empty();
+  return is_outside && gives_number(op) && number_multiplied_by(op).has_value();
+}
+
+// No rank has a number there. A gradient that the program divides itself may have come to be at that place.
+bool is_on_no_rank(const WholeStep& step, std::uint32_t golden) {
+  const CallSite& site = step.address(golden).site;
+  return std::ranges::none_of(step.ranks(), [&](const RankStep& rank) {
+    const std::vector<SiteCall>* calls = rank.calls.at(site);
+    return calls != nullptr &&
+           std::ranges::any_of(*calls, [&](const SiteCall& call) { return gives_number(rank.side->ops[call.last()]); });
+  });
+}
+
 }  // namespace
 
 std::optional<ShardCause> left_out_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
@@ -57,6 +80,23 @@ std::optional<ShardCause> left_out_before(const WholeStep& step, std::uint32_t g
     cause.tensor = read->tensor;
     cause.joined = joined;
     return cause;
+  }
+  return std::nullopt;
+}
+
+std::optional<ShardCause> scale_of_loss_left_out(const WholeStep& step, const ShardCause& cause) {
+  if (cause.in_step_before) return std::nullopt;
+  for (std::uint32_t g = 0; g < cause.golden; ++g) {
+    if (step.label(g).state != WholeStep::State::unknown || !scales_number(step, g) || !is_on_no_rank(step, g))
+      continue;
+    const bool is_of_backward = std::ranges::any_of(step.golden().ops, [&](const CompareOp& op) {
+      return differentiated_by(op).type == step.golden().ops[g].op->op_type;
+    });
+    if (!is_of_backward) continue;  // a number that is printed
+    ShardCause found = cause;
+    found.kind = FindingKind::missing;
+    found.left_out = g;
+    return found;
   }
   return std::nullopt;
 }

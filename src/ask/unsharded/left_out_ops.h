@@ -12,4 +12,7 @@ namespace sonde {
 std::optional<ShardCause> left_out_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
                                           const Joined& joined);
 
+// Gradients differ by a factor as `cause` shows: the golden op that divides or multiplies the loss, which no rank has.
+std::optional<ShardCause> scale_of_loss_left_out(const WholeStep& step, const ShardCause& cause);
+
 }  // namespace sonde

@@ -95,6 +95,18 @@ Origins OriginSearch::of(std::size_t rank, const CompareInput& read, const Shard
   return origins;
 }
 
+// All golden calls like it are at lines where the rank has them, too: of one program, this is one more, whatever the number
+// of micro-batches is.
+bool OriginSearch::has_alike_elsewhere(std::size_t rank, const CallSite& site) const {
+  const SiteCalls& calls = step_.ranks()[rank].calls;
+  return site.module.empty() && std::ranges::all_of(step_.golden_step().calls().all(), [&](const auto& golden) {
+           const CallSite& other = golden.first;
+           const bool is_alike = other.place.kind == site.place.kind && other.module == site.module &&
+                                 other.parameter == site.parameter && other.type == site.type;
+           return !is_alike || calls.at(other) != nullptr;
+         });
+}
+
 // By type, module and parameter. Two shardings have other ops there that move data: then the line counts, too.
 bool OriginSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const {
   const auto calls_of_type = [](const SiteCalls& calls, const CallSite& like) {
@@ -112,6 +124,7 @@ bool OriginSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const
   const std::vector<SiteCall>* at_line = step_.golden_step().calls().at(site);
   const std::size_t expected = at_line == nullptr ? 0 : at_line->size() * step_.micro_batches();
   if (step_.golden_step().is_sharded() && own != nullptr && own->size() > expected) return true;
+  if (at_line == nullptr && has_alike_elsewhere(rank, site)) return true;
   return calls_of_type(calls, site) > calls_of_type(step_.golden_step().calls(), site) * step_.micro_batches();
 }
 

@@ -38,6 +38,8 @@ class OriginSearch {
   bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
   bool is_part_of_right(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
 
+  bool has_alike_elsewhere(std::size_t rank, const CallSite& site) const;
+
   const WholeStep& step_;
 };
 

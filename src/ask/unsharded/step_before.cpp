@@ -5,6 +5,7 @@
 
 #include "ask/compare/maker_of_data.h"
 #include "ask/unsharded/op_evidence.h"
+#include "ground/model/gradient_name.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -89,6 +90,22 @@ std::set<std::uint64_t> read_by_step_behind(const CompareSide& side) {
     }
   }
   return makers;
+}
+
+bool is_step_before_unseen(const WholeStep& step) {
+  return step.ranks().front().before == nullptr && step.golden().step->id.number > 0;
+}
+
+std::set<std::string> parameters_of_noise(const WholeStep& step) {
+  std::set<std::string> found;
+  for (std::uint32_t g = 0; g < step.golden().ops.size(); ++g) {
+    const CallSite& site = step.address(g).site;
+    if (site.place.kind != SiteKind::optimizer || site.parameter.empty()) continue;
+    for (const CompareInput& input : step.golden().ops[g].inputs) {
+      if (is_gradient_name(input.name) && step.noise().is_in(input)) found.insert(site.parameter);
+    }
+  }
+  return found;
 }
 
 bool was_left_so(const RankStep& rank, const CompareInput& read) {

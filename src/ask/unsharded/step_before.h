@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "ask/unsharded/causes.h"
 
@@ -20,6 +21,12 @@ std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t gol
 // The op of the program's own that wrote it last, where the golden run's optimizer did.
 std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
                                         const Joined& joined);
+
+// Nothing is known of the step before: it is not compared.
+bool is_step_before_unseen(const WholeStep& step);
+// Parameters whose gradient is nothing but rounding: an optimizer that divides by the size of gradients leaves any values
+// in them and in their states, in each step.
+std::set<std::string> parameters_of_noise(const WholeStep& step);
 
 // The rank reads it just as an op of the step before wrote it.
 bool was_left_so(const RankStep& rank, const CompareInput& read);

@@ -30,11 +30,12 @@ std::vector<double> factors_of(std::size_t parts) {
   return factors;
 }
 
-// Of the results of all ops.
-double coarsest_spacing(const std::vector<RankStep>& ranks) {
+// Of the results of all ops, or of the network's in the forward pass.
+double coarsest_spacing(const std::vector<RankStep>& ranks, bool of_network) {
   double coarsest = 0;
   for (const RankStep& rank : ranks) {
     for (const CompareOp& op : rank.side->ops) {
+      if (of_network && phase_of(*op.op) != Phase::forward) continue;
       for (const CatalogTensor* output : op.outputs) coarsest = std::max(coarsest, epsilon_of(output->dtype));
     }
   }
@@ -73,11 +74,15 @@ StepJoiner::StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& gol
                        double largest)
     : ranks_(ranks), golden_(golden), counterparts_(counterparts) {
   tolerance_ = std::min(8 * largest, kMostTolerance);
-  const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden_.all());
+  const double own = coarsest_spacing(ranks_, false), of_golden = coarsest_spacing(golden_.all(), false);
   is_other_type_ = own != of_golden;
   has_halves_ = is_half(std::max(own, of_golden));
   if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
+  // Gradients alone may be exchanged in a half type: that says nothing of the forward pass.
+  const bool is_other_network = coarsest_spacing(ranks_, true) != coarsest_spacing(golden_.all(), true);
+  of_network_alone_ = is_other_network ? tolerance_ : std::min(8 * largest, kMostTolerance);
   look_for_norms();
+  look_for_network();
   if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
     most_in_optimizer_ = std::abs(*factor - 1) / 2;
   }
@@ -101,6 +106,20 @@ void StepJoiner::look_for_norms() {
   }
 }
 
+void StepJoiner::look_for_network() {
+  const CompareSide& side = golden_.side();
+  for (std::uint32_t g = 0; g < side.ops.size(); ++g) {
+    const CallSite& site = golden_.calls().address(g).site;
+    if (site.place.kind != SiteKind::forward || site.module.empty()) continue;
+    for (const CompareInput& input : side.ops[g].inputs) of_network_.insert(input.tensor);
+    of_network_.insert(side.ops[g].outputs.begin(), side.ops[g].outputs.end());
+  }
+}
+
+double StepJoiner::tolerance(const CatalogTensor& golden) const {
+  return of_network_.contains(&golden) ? of_network_alone_ : tolerance_;
+}
+
 bool StepJoiner::is_half_of_both(const CatalogTensor& golden) const {
   return !is_other_type_ && is_half(epsilon_of(golden.dtype));
 }
@@ -108,7 +127,7 @@ bool StepJoiner::is_half_of_both(const CatalogTensor& golden) const {
 JoinLimits StepJoiner::limits_of(const CatalogTensor& golden, SiteKind kind) const {
   JoinLimits limits;
   const double spacing = epsilon_of(golden.dtype);
-  limits.tolerance = std::max(tolerance_, kSpacings * spacing);
+  limits.tolerance = std::max(tolerance(golden), kSpacings * spacing);
   if (kind == SiteKind::optimizer && most_in_optimizer_) {
     limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
   }

@@ -26,7 +26,8 @@ class StepJoiner {
   const GoldenStep& golden() const { return golden_; }
   const Counterparts& counterparts() const { return counterparts_; }
   const std::set<std::string>& problems() const { return problems_; }  // of files that cannot be read
-  double tolerance() const { return tolerance_; }
+  // Of a golden tensor.
+  double tolerance(const CatalogTensor& golden) const;
   // The golden tensor is of a half type, and both ran in it.
   bool is_half_of_both(const CatalogTensor& golden) const;
   // One of the two has results in a half type, whose tolerance may hide errors up to here.
@@ -61,6 +62,7 @@ class StepJoiner {
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   void look_for_norms();
+  void look_for_network();
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep& golden_;
@@ -68,8 +70,10 @@ class StepJoiner {
   bool has_halves_ = false;
   bool is_other_type_ = false;                    // the two ran in different types
   double tolerance_ = 0;                          // relative, beside the spacing of the type
+  double of_network_alone_ = 0;                   // the same, of results of the network's forward pass
   std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
   std::set<const CatalogTensor*> norms_;          // golden ones: the ranks may have those of their parts
+  std::set<const CatalogTensor*> of_network_;     // golden ones that modules read and give in the forward pass
   mutable std::set<std::string> problems_;
 };
 

@@ -249,14 +249,18 @@ WholeStep::Errors WholeStep::explained(std::uint32_t golden, const Counterpart& 
   Errors errors;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool differs = outputs[i].possible && !outputs[i].fits;
-    errors.push_back(
-        differs ? explained_error(work, i, outputs[i].difference, inputs, joiner_.tolerance(), options_.tolerance) : 0);
+    errors.push_back(differs ? explained_error(work, i, outputs[i].difference, inputs,
+                                               joiner_.tolerance(*op.outputs[i]), options_.tolerance)
+                             : 0);
   }
   return errors;
 }
 
 void WholeStep::keep(std::uint32_t golden, Label label, const Errors& noise) {
   const std::vector<const CatalogTensor*>& outputs = golden_.ops[golden].outputs;
+  const SiteCalls::Address& address = golden_calls_.address(golden);
+  // Slots of experts that are in another order in each step say nothing of what is in them.
+  const bool is_harmless = learned_.harmless.contains({address.site, address.number});
   for (std::size_t i = 0; i < label.outputs.size(); ++i) {
     if (!label.outputs[i].possible) continue;
     const Joined& output = label.outputs[i];
@@ -267,13 +271,22 @@ void WholeStep::keep(std::uint32_t golden, Label label, const Errors& noise) {
     for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
       for (std::size_t call = 0; call < parts.calls(); ++call) {
         if (label.state == State::found) good_.insert(parts.at(rank, call).tensor);
-        if (label.state == State::differs) bad_.insert(parts.at(rank, call).tensor);
+        if (label.state == State::differs && !is_harmless) bad_.insert(parts.at(rank, call).tensor);
       }
     }
   }
-  const std::string& module = golden_calls_.address(golden).site.module;
+  const std::string& module = address.site.module;
   if (label.state == State::found && !module.empty()) counterparts_.learn(module, *label.where);
   labels_[golden] = std::move(label);
+}
+
+// It has the factor from a gradient that it reads: the golden op that makes that one may have no counterpart.
+bool WholeStep::reads_with_factor(std::uint32_t golden, double factor) const {
+  return std::ranges::any_of(golden_.ops[golden].inputs, [&](const CompareInput& input) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant || input.from == kNoOp) return false;
+    const Joined read = joiner_.join_input(golden, input, *labels_[golden].where);
+    return read.fits && read.factor == factor;
+  });
 }
 
 // A number that the op reads is not the golden one, although its result may be it times a factor. And gradients that
@@ -296,7 +309,9 @@ void WholeStep::look_for_factors(std::uint32_t golden) {
   const SiteCalls::Address& address = golden_calls_.address(golden);
   for (const Joined& output : label.outputs) {
     if (!output.fits) continue;
-    if (!before.empty() && !before.contains(output.factor)) factor_changes_.push_back(golden);
+    if (!before.empty() && !before.contains(output.factor) && !reads_with_factor(golden, output.factor)) {
+      factor_changes_.push_back(golden);
+    }
     const auto [known, is_new] = learned_.factors.try_emplace({address.site, address.number}, output.factor);
     if (!is_new && known->second != output.factor) new_factors_.push_back({golden, output.factor / known->second});
   }

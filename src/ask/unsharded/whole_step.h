@@ -94,6 +94,7 @@ class WholeStep {
   std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
+  bool reads_with_factor(std::uint32_t golden, double factor) const;
   // `noise`: by output, the error that rounding explains.
   void keep(std::uint32_t golden, Label label, const Errors& noise = {});
   std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ground/model/group_attributes.h"
+#include "plan/config/op_types.h"
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_work.h"
@@ -84,6 +85,13 @@ CollectiveWay collective_way(std::string_view plain) {
   if (plain == "send" || plain == "isend") return CollectiveWay::send;
   const bool receives = plain == "recv" || plain == "irecv" || plain == "recvanysource";
   return receives ? CollectiveWay::receive : CollectiveWay::all;
+}
+
+bool moves_between_ranks(std::string_view op_type) {
+  static const TypeNames kMoves = type_names(
+      "alltoall alltoallbase alltoallsingle allgather allgatherbase allgathercoalesced allgatherintotensor "
+      "allgatherintotensorcoalesced allgatherintotensorout broadcast gather");
+  return is_collective(op_type) && kMoves.contains(bare_type(op_type));
 }
 
 std::vector<CollectiveCall> collective_calls(const CatalogStep& step) {

@@ -16,6 +16,10 @@ namespace sonde {
 enum class CollectiveWay : std::uint8_t { all, send, receive };
 CollectiveWay collective_way(std::string_view plain);  // of bare_type()
 
+// As the host writes the type: a collective that gives ranks what others have, and computes nothing: `alltoall_base_`. Not a
+// send or a receive.
+bool moves_between_ranks(std::string_view op_type);
+
 struct CollectiveCall {
   const CatalogOp* op = nullptr;
   std::string type;  // bare_type()

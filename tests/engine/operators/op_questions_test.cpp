@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "read/operators/collective_call.h"
 #include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_work.h"
@@ -245,6 +246,19 @@ TEST(OpNature, AFirstInputTimesZeroIsNotRead) {
       EXPECT_TRUE(reads_values(nature_of(op), op.tensors[1])) << type;
     }
     EXPECT_TRUE(reads_values(nature_of(op_with(type, 3, 1)), op_with(type, 3, 1).tensors[0])) << type;
+  }
+}
+
+TEST(Collectives, ThatOnlyMoveGiveRanksWhatOthersHave) {
+  for (const char* type :
+       {"all_to_all_single", "alltoall_", "alltoall_base_", "all_gather_into_tensor",
+        "all_gather_into_tensor_coalesced", "all_gather_into_tensor_out", "allgather_", "_allgather_base_",
+        "allgather_coalesced_", "allgather_into_tensor_coalesced_", "broadcast", "broadcast_", "gather_"}) {
+    EXPECT_TRUE(moves_between_ranks(type)) << type;
+  }
+  for (const char* type : {"allreduce_", "reduce_scatter_tensor", "_reduce_scatter_base_", "reduce_", "barrier", "send",
+                           "recv_", "gather", "index", ""}) {
+    EXPECT_FALSE(moves_between_ranks(type)) << type;
   }
 }
 
