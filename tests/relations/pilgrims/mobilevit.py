@@ -65,7 +65,7 @@ class MobileViTBlock(nn.Module):
             y = layer(y)
         y = self.norm(y).reshape(batch, PATCH, PATCH, ROWS, ROWS, WIDTH)
         order = (0, 3, 2, 4, 1, 5) if bad("pixels_exchanged") else (0, 3, 1, 4, 2, 5)
-        y = y.permute(order).reshape(batch, SIDE, SIDE, WIDTH)  # bad("pixels_exchanged")
+        y = y.permute(order).reshape(batch, SIDE, SIDE, WIDTH)  # bad("pixels_exchanged") bad("columns_first")
         if bad("columns_first"):
             y = y.transpose(1, 2)
         y = self.shrink(y)

@@ -43,7 +43,7 @@ class MultiHead(nn.Module):
             hidden = torch.ones(length, length, dtype=torch.bool)
             hidden = hidden.triu(0 if bad("not_itself") else 1)  # bad("not_itself")
             if bad("not_itself"):
-                hidden[0, 0] = False
+                hidden[0, 0] = False  # bad("not_itself")
             scores = scores.masked_fill(hidden, float("-inf"))  # bad("not_itself")
         return self.merge(torch.einsum("bhqk,bkhd->bqhd", F.softmax(scores, -1), v).flatten(2))
 
@@ -169,7 +169,7 @@ def prepare():
     return lambda: train(golden), lambda: train(own)
 
 
-pair.fault("not_itself", "triu", "masked_fill")
+pair.fault("not_itself", "triu", "masked_fill", "copy_", "fill_")
 pair.fault("gelu", "gelu")
 pair.fault("not_shifted", "slice", "cross_entropy_loss")
 pair.fault("cross_not_normed", "linear")

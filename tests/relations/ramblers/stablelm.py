@@ -29,10 +29,10 @@ def turn(x):
     speeds = base ** (-torch.arange(0, TURNED, 2).float() / TURNED)  # bad("rope_base")
     angles = torch.arange(x.shape[2]).float()[:, None] * speeds
     cos, sin = torch.cos(angles), torch.sin(angles)
-    low, high, rest = x.split((TURNED // 2, TURNED // 2, HEAD - TURNED), -1)
+    low, high, rest = x.split((TURNED // 2, TURNED // 2, HEAD - TURNED), -1)  # bad("keys_not_normed")
     if bad("turned_back"):
         sin = -sin  # bad("turned_back")
-    return torch.cat((low * cos - high * sin, low * sin + high * cos, rest), -1)
+    return torch.cat((low * cos - high * sin, low * sin + high * cos, rest), -1)  # bad("keys_not_normed")
 
 
 class Attention(nn.Module):
@@ -49,7 +49,7 @@ class Attention(nn.Module):
         k, v = self.kv(x).view(batch, length, 2, SHARED, HEAD).permute(2, 0, 3, 1, 4)
         q = self.q_norm(q)
         k = k if bad("keys_not_normed") else self.k_norm(k)
-        q, k = turn(q), turn(k)  # bad("keys_not_normed")
+        q, k = turn(q), turn(k)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.o(y.transpose(1, 2).reshape(batch, length, WIDTH))
 

@@ -22,7 +22,8 @@ class Conv(nn.Module):
 
     def forward(self, x):
         weight = self.kernel.permute(3, 2, 0, 1)
-        return F.conv2d(x.permute(0, 3, 1, 2), weight, self.bias, self.stride, 1).permute(0, 2, 3, 1)
+        x = x.permute(0, 3, 1, 2)  # bad("not_bounded") bad("not_moved")
+        return F.conv2d(x, weight, self.bias, self.stride, 1).permute(0, 2, 3, 1)  # bad("not_bounded")
 
 
 class Residual(nn.Module):
@@ -51,8 +52,8 @@ class Encoder(nn.Module):
         self.out = Conv(CHANNELS, LATENT)
 
     def forward(self, x):
-        x = x / 2 if bad("not_moved") else (x + 1) / 2
-        x = self.first(self.stem(x))  # bad("not_moved")
+        x = x / 2 if bad("not_moved") else (x + 1) / 2  # bad("not_moved")
+        x = self.first(self.stem(x))
         return self.out(self.second(self.shrink(x)))
 
 
@@ -66,7 +67,7 @@ class Decoder(nn.Module):
     def forward(self, x):
         if not bad("not_bounded"):
             x = torch.tanh(x / 3) * 3
-        x = self.first(F.relu(self.stem(x)))  # bad("not_bounded")
+        x = self.first(F.relu(self.stem(x)))
         x = self.out(self.second(self.grow(twice_as_large(x))))
         return x * 2 - 0.5 if bad("half") else x * 2 - 1  # bad("half")
 
