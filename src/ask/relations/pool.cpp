@@ -71,7 +71,7 @@ void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies
         // An internal result, which no record has, goes wrong with the others.
         if (at != made[input.from].end()) {
           tensor = read_of(at->second, {&rank, input.tensor});
-          add_reader(at->second, first + i);  // of the part, too: it is no result that nothing reads
+          add_reader(at->second, first + i);  // of the part, too: something reads it
         } else if (!made[input.from].empty()) {
           tensor = made[input.from].begin()->second;
         }

@@ -1,5 +1,5 @@
-// What an operator of the target could have given instead: its input, another function of it, its elements in another
-// order, or what it computes of other weights or numbers.
+// Other results that an operator of the target could have given: its input, another function of it, its elements in
+// another order, or the result of other weights or numbers.
 #pragma once
 
 #include <cstdint>

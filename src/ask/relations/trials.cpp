@@ -106,8 +106,14 @@ class Trials {
   // Its line runs in another layer or step, too, and nothing wrong follows from it there.
   bool is_right_elsewhere(std::uint32_t op) const {
     const LinePlace place = line_of(target_.catalog_op(op));
+    // Elements in a wrong order may be golden ones.
+    const auto is_in_order = [&](std::uint32_t output) {
+      return judgement_.relations[output].kind == RelationKind::same && is_surely_golden(judgement_, output);
+    };
+    const bool only_moves = moves_or_casts(target_.op(op).kind);
     for (std::uint32_t other = 0; other < target_.ops.size(); ++other) {
-      if (other != op && !region_.has[other] && line_of(target_.catalog_op(other)) == place) return true;
+      if (other == op || region_.has[other] || line_of(target_.catalog_op(other)) != place) continue;
+      if (!only_moves || std::ranges::all_of(target_.ops[other].outputs, is_in_order)) return true;
     }
     return false;
   }

@@ -1,4 +1,4 @@
-// What an operator leaves to others: in a buffer, or to a later step.
+// Results that others read in a buffer or in a later step.
 #include <cstddef>
 #include <string>
 
@@ -50,10 +50,10 @@ TEST(CarriedData, TheReaderOfABufferReadsAllOfIt) {
   EXPECT_EQ(read.print.count, 2 * kCarriedWide);
   EXPECT_EQ(read.op, 0U);
   const PoolTensor& part = pool.tensors[pool.ops[0].outputs[0]];
-  EXPECT_EQ(part.readers, std::vector<std::uint32_t>{1}) << "it is no result that nothing reads";
+  EXPECT_EQ(part.readers, std::vector<std::uint32_t>{1}) << "something reads it";
 }
 
-TEST(CarriedData, ABufferThatOnlyPadsIsNoTensorOfItsOwn) {
+TEST(CarriedData, ABufferThatOnlyPadsIsLeftOut) {
   Program program;
   OpFamilies families;
   Pool pool = buffer_pool(program, Values(kCarriedWide, 0.0F), families);

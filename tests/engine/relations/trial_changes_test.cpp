@@ -46,7 +46,7 @@ void add_carried_layers(Program& program, bool is_golden, const std::vector<std:
   }
 }
 
-// What is said of the weights of a target with these layers, beside golden layers 0 and 1; empty: nothing.
+// The finding about the weights of a target with these layers, beside golden layers 0 and 1; empty: none.
 std::string exchange_of(const std::vector<std::uint32_t>& layers) {
   Program golden, target;
   add_carried_layers(golden, true, {0, 1});
