@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ask/relations/dense_math.h"
 #include "read/measure/values.h"
 
 namespace sonde {
@@ -33,13 +34,48 @@ bool is_sum_of(const std::vector<double>& whole, const std::vector<double>& a, c
   if (whole.empty() || a.size() != whole.size() || b.size() != whole.size()) return false;
   double error = 0, norm = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (is_hidden(a[i]) || is_hidden(whole[i])) continue;
     error += std::pow(a[i] + b[i] - whole[i], 2);
     norm += whole[i] * whole[i];
   }
-  return error <= kTolerance * kTolerance * norm;
+  return norm > 0 && error <= kTolerance * kTolerance * norm;
+}
+
+// All elements are those of `whole`, but for those that a mask hides there.
+bool is_all_but_hidden(const std::vector<double>& part, const std::vector<double>& whole) {
+  constexpr double kTolerance = 1e-5;
+  if (part.size() != whole.size()) return false;
+  double error = 0, norm = 0;
+  std::size_t hidden = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (is_hidden(part[i])) return false;
+    if (is_hidden(whole[i])) {
+      ++hidden;
+      continue;
+    }
+    error += std::pow(part[i] - whole[i], 2);
+    norm += whole[i] * whole[i];
+  }
+  return hidden > 0 && norm > 0 && error <= kTolerance * kTolerance * norm;
 }
 
 }  // namespace
+
+std::optional<Culprit> mask_left_out(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                                     std::uint32_t result, std::uint32_t golden_result) {
+  const PoolTensor &own = target.tensors[result], &whole = golden.tensors[golden_result];
+  if (own.shape != whole.shape || own.print.proves_nothing() || own.print.count > kMostAdded) return std::nullopt;
+  const auto goes_on = [&](std::uint32_t reader) { return judgement.target.has[reader] != 0; };
+  const auto next = std::ranges::find_if(own.readers, goes_on);
+  if (next == own.readers.end() || !is_all_but_hidden(values_of(target, result), values_of(golden, golden_result)))
+    return std::nullopt;
+  const CatalogOp &op = target.catalog_op(own.op), &other = golden.catalog_op(whole.op);
+  return Culprit{.op = *next,
+                 .golden = golden_result,
+                 .uncertain = true,
+                 .what = fmt::format("reads the result of {} {}, {}, without the mask that golden {} {} has",
+                                     op.op_type, op.op_name, place_text(op), other.op_type, place_text(other))};
+}
 
 std::optional<Culprit> addition_left_out(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                          std::uint32_t result, std::uint32_t golden_result) {

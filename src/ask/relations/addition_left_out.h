@@ -13,4 +13,8 @@ namespace sonde {
 std::optional<Culprit> addition_left_out(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                          std::uint32_t result, std::uint32_t golden_result);
 
+// The same of a mask: `golden_result` is `result`, but for elements that are hidden.
+std::optional<Culprit> mask_left_out(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                                     std::uint32_t result, std::uint32_t golden_result);
+
 }  // namespace sonde

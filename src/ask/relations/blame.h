@@ -48,6 +48,7 @@ struct RelationJudgement {
   bool nothing_corresponds = false;
   bool nothing_compared =
       false;  // by statistics: no result of the target is golden, or has the size of one that is not
+  bool has_results_left = false;  // by statistics: some differ that the other side has in no size
   Region target, golden;
   std::vector<Culprit> culprits;            // the first one is the answer
   std::vector<std::string> contradictions;  // a line for each entry of a map that the values contradict

@@ -12,6 +12,7 @@
 #include "ask/relations/regions.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
+#include "ask/relations/weights_by_name.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -79,7 +80,39 @@ std::optional<Culprit> DataApart::read_with_weights() const {
     }
     if (data == kNoOp || weight == kNoOp || !judgement_.relations[weight] || !judgement_.relations[data]) continue;
     std::optional<Culprit> found = golden_data_of(op, data, judgement_.relations[weight].golden());
+    if (auto exchanged = found ? weight_of_these_data(op, data, weight) : std::nullopt) return exchanged;
     if (found || !looks_up(op)) return found;
+  }
+  return std::nullopt;
+}
+
+// A golden operator of this kind reads these data with another weight of the same shape, and its result is missed: the
+// weight is that of another one, unless its name says that it is right.
+std::optional<Culprit> DataApart::weight_of_these_data(std::uint32_t op, std::uint32_t data,
+                                                       std::uint32_t weight) const {
+  const std::uint32_t golden_weight = judgement_.relations[weight].golden();
+  if (looks_up(op) || !is_surely_golden(judgement_, data) || is_named_as(target_, weight, golden_, golden_weight))
+    return std::nullopt;
+  for (const std::uint32_t reader : judgement_.golden.ops) {
+    const PoolOp& other = golden_.ops[reader];
+    if (golden_.op(reader).kind != target_.op(op).kind || is_backward(golden_, reader) || other.outputs.empty())
+      continue;
+    if (judgement_.met[other.outputs.front()]) continue;
+    const auto is_it = [&](std::uint32_t input) { return have_same_values(target_, data, golden_, input); };
+    if (std::ranges::none_of(other.inputs, is_it)) continue;
+    for (const std::uint32_t input : other.inputs) {
+      const std::uint32_t root = golden_roots_[input];
+      if (root == kNoOp || root == golden_weight || golden_.tensors[root].shape != golden_.tensors[golden_weight].shape)
+        continue;
+      return Culprit{.op = op,
+                     .weight = weight,
+                     .golden = golden_weight,
+                     .uncertain = true,
+                     .was_lost = true,
+                     .what = fmt::format("is golden {}, and the golden {} {} reads these data with {}",
+                                         golden_.name_of(golden_weight), golden_.catalog_op(reader).op_type,
+                                         place_text(golden_.catalog_op(reader)), golden_.name_of(root))};
+    }
   }
   return std::nullopt;
 }
@@ -136,6 +169,47 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
                  .golden = other,
                  .may_be_moved = true,
                  .what = std::string(kOtherValues)};
+}
+
+// The golden run has these elements in this shape, and in another order.
+bool DataApart::is_in_another_order(std::uint32_t tensor) const {
+  const Relation& relation = judgement_.relations[tensor];
+  const auto is_of_one = [&](const RelationPart& part) { return part.golden == relation.golden(); };
+  const bool is_moved = !relation.weak && (relation.kind == RelationKind::permuted ||
+                                           (relation.kind == RelationKind::joined && !relation.is_of_sums &&
+                                            std::ranges::all_of(relation.parts, is_of_one)));
+  if (!has_values_ || !is_moved || !is_good(tensor) || !target_.tensors[tensor].has_fractions()) return false;
+  const RoundedNumbers numbers = rounded_numbers(golden_.tensors[relation.golden()].print);
+  if (golden_.tensors[relation.golden()].print.count != target_.tensors[tensor].print.count) return false;
+  bool has_shape = false;
+  for (std::uint32_t other = 0; other < golden_.tensors.size(); ++other) {
+    const PoolTensor& theirs = golden_.tensors[other];
+    if (theirs.op == kNoOp || theirs.shape != target_.tensors[tensor].shape || rounded_numbers(theirs.print) != numbers)
+      continue;
+    if (have_same_values(target_, tensor, golden_, other)) return false;
+    has_shape = true;
+  }
+  return has_shape;
+}
+
+std::optional<Culprit> DataApart::put_in_another_order(std::uint32_t op) const {
+  for (const std::uint32_t input : target_.ops[op].inputs) {
+    std::uint32_t mover = kNoOp;
+    for (std::uint32_t at = input; target_.tensors[at].op != kNoOp && is_in_another_order(at);) {
+      const std::uint32_t maker = target_.tensors[at].op;
+      if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1) break;
+      // A product of queries with keys exchanges the axes of these.
+      if (target_.is_type(maker, "mt") || target_.is_type(maker, "transpose") || target_.is_type(maker, "t")) break;
+      mover = maker;
+      at = target_.ops[maker].inputs.front();
+    }
+    if (mover != kNoOp)
+      return Culprit{.op = mover,
+                     .golden = judgement_.relations[input].golden(),
+                     .uncertain = true,
+                     .what = std::string(kOtherOrder)};
+  }
+  return std::nullopt;
 }
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
@@ -349,10 +423,27 @@ std::uint32_t DataApart::chooser_of(std::uint32_t op) const {
   for (const std::uint32_t input : target_.ops[op].inputs) {
     const std::uint32_t maker = target_.tensors[input].op;
     if (maker == kNoOp || !is_plain(input)) continue;
-    if (!is_good(input)) return maker;
+    if (!is_good(input) || (puts_in_order(target_, maker) && looks_up_others(op, input))) return maker;
     if (is_turned(input)) return first_turned(maker);
   }
   return op;
+}
+
+// The golden run looks up as many rows of this table, and by other numbers.
+bool DataApart::looks_up_others(std::uint32_t op, std::uint32_t numbers) const {
+  if (!looks_up(op) || !has_values_ || target_.ops[op].inputs.size() != 2) return false;
+  const std::uint32_t table = roots_[target_.ops[op].inputs[0]];
+  if (table == kNoOp || !is_surely_golden(judgement_, table)) return false;
+  bool has_others = false;
+  for (const PoolOp& other : golden_.ops) {
+    const bool is_of_table =
+        other.inputs.size() == 2 && golden_roots_[other.inputs[0]] == judgement_.relations[table].golden();
+    if (!is_of_table || golden_.tensors[other.inputs[1]].has_fractions()) continue;
+    if (golden_.tensors[other.inputs[1]].shape != target_.tensors[numbers].shape) continue;
+    if (have_same_values(target_, numbers, golden_, other.inputs[1])) return false;
+    has_others = true;
+  }
+  return has_others;
 }
 
 // Golden numbers of rows, with rows and columns exchanged.

@@ -39,6 +39,10 @@ class DataApart {
   std::optional<Culprit> moved_before(const Culprit& culprit) const;
   // The culprit reads what is inside of a golden operator, where the golden run goes on with the result of that one.
   std::optional<Culprit> read_from_inside(const Culprit& culprit) const;
+  // What `op` reads, such as heads, is golden in another order of axes: the operator that put it so. Uncertain: axes of one
+  // size may lie otherwise on purpose.
+  std::optional<Culprit> put_in_another_order(std::uint32_t op) const;
+
   // The golden operator of the same kind reads other values: the operator that chose those of the target.
   std::optional<Culprit> chosen_otherwise(const Culprit& culprit) const;
 
@@ -48,6 +52,9 @@ class DataApart {
   bool looks_up(std::uint32_t op) const;
   bool is_maker(std::uint32_t op, std::uint32_t data) const;
   std::optional<Culprit> golden_data_of(std::uint32_t op, std::uint32_t data, std::uint32_t golden_weight) const;
+  std::optional<Culprit> weight_of_these_data(std::uint32_t op, std::uint32_t data, std::uint32_t weight) const;
+  bool looks_up_others(std::uint32_t op, std::uint32_t numbers) const;
+  bool is_in_another_order(std::uint32_t tensor) const;
   std::uint32_t mover_before(std::uint32_t op) const;
   std::uint32_t first_irregular(std::uint32_t op) const;
   bool reads_irregular(std::uint32_t op) const;

@@ -91,9 +91,11 @@ std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t ten
     const std::vector<std::int64_t> shape = pool.tensors[pool.ops[mover].inputs[0]].whole_shape();
     const auto order = order_of_axes(pool.catalog_op(mover), shape.size());
     if (!order) return std::nullopt;
-    if (!order->empty()) found.elements = reordered(found.elements, shape, *order);
+    if (order->empty()) continue;
+    found.elements = reordered(found.elements, shape, *order);
+    if (found.first == kNoOp && !std::ranges::is_sorted(found.elements)) found.first = mover;
   }
-  if (!movers.empty()) found.first = movers.back();
+  if (found.first == kNoOp && !movers.empty()) found.first = movers.back();
   return found;
 }
 

@@ -11,7 +11,7 @@ namespace sonde {
 struct ElementOrder {
   std::uint32_t root = 0;                   // the tensor that was moved
   std::vector<std::int64_t> elements = {};  // of the root, in the order of the moved tensor
-  std::uint32_t first = kNoOp;              // the first operator that moved it; kNoOp: none did
+  std::uint32_t first = kNoOp;  // the first operator that moved it, a view only where no other does; kNoOp: none
 };
 
 // Nothing: an operator on the way does more than to view or to exchange axes, or the tensor is large.

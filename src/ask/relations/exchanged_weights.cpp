@@ -100,11 +100,18 @@ class ExchangedWeights {
       const std::uint32_t maker = target_.tensors[tensor].op;
       if (maker == kNoOp) return kNoOp;
       if (target_.op(maker).kind == OpKind::contraction) return maker;
-      if (is_surely_golden(judgement_, tensor) && !is_inside(tensor)) part = tensor;
+      if (is_of_one_golden(tensor) && !is_inside(tensor)) part = tensor;
       if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1) return kNoOp;
       tensor = target_.ops[maker].inputs[0];
     }
     return kNoOp;
+  }
+
+  // All of a golden tensor, or its rows of some tokens.
+  bool is_of_one_golden(std::uint32_t tensor) const {
+    const Relation& relation = judgement_.relations[tensor];
+    const bool is_part = relation.kind == RelationKind::cut && relation.parts.size() == 1 && !relation.weak;
+    return is_surely_golden(judgement_, tensor) || (is_part && !is_bad(judgement_.standings[tensor]));
   }
 
   bool is_inside(std::uint32_t tensor) const {

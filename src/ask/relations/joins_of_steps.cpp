@@ -90,7 +90,8 @@ std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& gol
     likes[{target.catalog_op(own.op).op_name, own.of.tensor->slot, own.of.tensor->shape.size()}].push_back(i);
   }
   for (const auto& [key, tensors] : likes) {
-    if (tensors.size() != target.steps.size()) continue;
+    // Modules that the program calls one by one have a step each.
+    if (tensors.size() < 2) continue;
     Together together;
     const auto is_added = [&](std::uint32_t tensor) { return together.add(target.tensors[tensor].print); };
     const TensorPrint& all = together.numbers();

@@ -68,6 +68,9 @@ class Finder {
       const bool is_exchanged = reads_exchanged(target_, golden_, judgement_, culprit.op);
       if (is_exchanged) culprit.uncertain = true;
       if (culprit.uncertain) try_others(culprit, is_exchanged);
+      if (culprit.what.empty()) {
+        if (std::optional<Culprit> moved = data_.put_in_another_order(culprit.op)) return *moved;
+      }
     }
     return culprit;
   }
@@ -110,7 +113,9 @@ class Finder {
         const std::uint32_t maker = target_.tensors[input].op;
         const bool moves =
             maker != kNoOp && moves_or_casts(target_.op(maker).kind) && (of_weights || facts_.roots()[input] == kNoOp);
-        if (moves && std::ranges::find(ops, maker) == ops.end()) ops.push_back(maker);
+        // Rows are looked up by numbers, which are made in many ways.
+        const bool counts = maker != kNoOp && facts_.is_plain(input);
+        if ((moves || counts) && std::ranges::find(ops, maker) == ops.end()) ops.push_back(maker);
       }
     }
     std::ranges::sort(ops);
@@ -120,7 +125,13 @@ class Finder {
     }
     const std::optional<Trial> trial = mended_by(target_, golden_, judgement_, region_, ops, least);
     if (!trial) return;
-    culprit = {.op = trial->op, .golden = trial->golden, .like = trial->like, .uncertain = true, .what = trial->what};
+    culprit = {.op = trial->op,
+               .weight = trial->weight,
+               .golden = trial->golden,
+               .like = trial->like,
+               .uncertain = true,
+               .was_lost = trial->weight.has_value(),
+               .what = trial->what};
   }
 
   Culprit named() const {
@@ -133,6 +144,8 @@ class Finder {
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (std::optional<Culprit> exchanged = steps.of_exchanged_products(culprit.group)) return *exchanged;
     if (auto exchanged = exchanged_weight(target_, golden_, judgement_, culprit.op, culprit.group, facts_.roots()))
+      return *exchanged;
+    if (auto exchanged = exchanged_weight(target_, golden_, judgement_, culprit.op, attentions(), facts_.roots()))
       return *exchanged;
     const bool has_group = culprit.group.size() > 1;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
@@ -159,12 +172,31 @@ class Finder {
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
     }
+    if (culprit.what.empty()) culprit.op = writer_of_part(culprit.op);
     if (const std::uint32_t flat = first_flat(target_, judgement_, culprit.op); flat != kNoOp)
       culprit = {.op = flat, .what = "gives one number everywhere of a golden tensor, and no golden operator does"};
     if (culprit.group.size() == 1) culprit.group.clear();
     culprit.uncertain = has_group || !culprit.group.empty() || !culprit.golden || facts_.reads_parts(culprit.op) ||
-                        is_far_from(culprit);
+                        is_far_from(culprit) || gives_numbers(culprit);
     return culprit;
+  }
+
+  // It gives more of a buffer than an operator before it wrote there: that one wrote elsewhere, or not all.
+  std::uint32_t writer_of_part(std::uint32_t op) const {
+    const PoolOp& own = target_.ops[op];
+    if (!target_.is_type(op, "slice") || own.inputs.size() != 1 || own.outputs.size() != 1) return op;
+    const std::uint32_t maker = target_.tensors[own.inputs[0]].op;
+    const bool is_more = target_.tensors[own.outputs[0]].print.count > target_.tensors[own.inputs[0]].print.count;
+    return maker != kNoOp && is_more ? maker : op;
+  }
+
+  // They read keys and values as they come, where the operators before them are written out.
+  std::vector<std::uint32_t> attentions() const {
+    std::vector<std::uint32_t> ops;
+    for (const std::uint32_t op : region_.ops) {
+      if (target_.is_type(op, "scaleddotproductattention") && target_.is_of_forward(op)) ops.push_back(op);
+    }
+    return ops;
   }
 
   // The golden result is like it by its pattern alone: it may be another one.
@@ -174,8 +206,16 @@ class Finder {
     return difference_from(target_, *culprit.like, golden_, *culprit.golden).relative() > kFar;
   }
 
+  // Whole numbers are made in many ways: those that differ first may follow from another operator.
+  bool gives_numbers(const Culprit& culprit) const {
+    return culprit.what.empty() && culprit.like && facts_.is_plain(*culprit.like) &&
+           target_.ops[culprit.op].inputs.size() > 1;
+  }
+
   std::optional<Culprit> lacks_addition(const Culprit& culprit) const {
     if (!has_values_ || !culprit.golden || !culprit.like || !culprit.what.empty()) return std::nullopt;
+    if (golden_.tensors[*culprit.golden].op == kNoOp) return std::nullopt;
+    if (auto mask = mask_left_out(target_, golden_, judgement_, *culprit.like, *culprit.golden)) return mask;
     return addition_left_out(target_, golden_, judgement_, *culprit.like, *culprit.golden);
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ask/relations/element_order.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/verify.h"
 #include "ask/relations/views.h"
@@ -100,6 +101,16 @@ bool is_golden_in_another_order(const Pool& target, const Pool& golden, const Re
   });
 }
 
+// The weight has its elements as the golden one, and the program puts those of the data in an order in which the golden
+// run does not have them, as patches that it cuts; kNoOp: it does not.
+std::uint32_t mover_of_data(const Pool& target, const RelationJudgement& judgement, const Product& product) {
+  const bool is_golden_data =
+      is_surely_golden(judgement, product.data) && judgement.relations[product.data].kind == RelationKind::same;
+  if (judgement.relations[product.weight].kind != RelationKind::same || is_golden_data) return kNoOp;
+  const std::optional<ElementOrder> order = element_order_of(target, product.data);
+  return order && !std::ranges::is_sorted(order->elements) ? order->first : kNoOp;
+}
+
 }  // namespace
 
 std::optional<Culprit> weight_in_wrong_order(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
@@ -108,6 +119,15 @@ std::optional<Culprit> weight_in_wrong_order(const Pool& target, const Pool& gol
     const std::optional<Product> product = product_of(target, judgement, op, roots);
     if (!product || !is_golden_in_another_order(target, golden, judgement, *product)) continue;
     const std::uint32_t other = judgement.relations[product->weight].golden();
+    if (const std::uint32_t mover = mover_of_data(target, judgement, *product); mover != kNoOp) {
+      return Culprit{.op = mover,
+                     .golden = other,
+                     .uncertain = true,
+                     .was_lost = true,
+                     .what = fmt::format("gives data in another order than that of golden {}, which the target has as "
+                                         "it is: in one of the others the product is golden",
+                                         golden.name_of(other))};
+    }
     return Culprit{.op = op,
                    .weight = product->weight,
                    .golden = other,

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "ground/base/shape.h"
 #include "read/catalog/several_runs.h"
 #include "read/measure/measure.h"
 #include "read/operators/op_nature.h"
@@ -31,6 +32,27 @@ std::uint32_t Pool::add(PoolTensor tensor) {
   return static_cast<std::uint32_t>(tensors.size() - 1);
 }
 
+// A copy into a part of a buffer gives that part, and its reader reads all of the buffer.
+std::uint32_t Pool::read_of(std::uint32_t made, const TensorOf& read) {
+  const PoolTensor& part = tensors[made];
+  const bool has_more = read.tensor->has_shape && part.of.tensor->has_shape && read.tensor->recorded() &&
+                        element_count(read.tensor->shape) > element_count(part.of.tensor->shape);
+  if (!has_more) return made;
+  std::vector<std::uint32_t>& outputs = ops[part.op].outputs;
+  const auto is_it = [&](std::uint32_t output) {
+    return element_count(tensors[output].of.tensor->shape) == element_count(read.tensor->shape);
+  };
+  if (const auto known = std::ranges::find_if(outputs, is_it); known != outputs.end()) return *known;
+  const std::uint32_t all = add({.of = read, .step = part.step, .op = part.op});
+  outputs.push_back(all);
+  return all;
+}
+
+void Pool::add_reader(std::uint32_t tensor, std::uint32_t op) {
+  std::vector<std::uint32_t>& readers = tensors[tensor].readers;
+  if (readers.empty() || readers.back() != op) readers.push_back(op);
+}
+
 void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families) {
   const auto number = static_cast<std::uint32_t>(steps.size());
   steps.push_back(std::make_shared<CompareSide>(side_of(rank, step, families)));
@@ -48,7 +70,8 @@ void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies
         const auto at = made[input.from].find(input.from_slot);
         // An internal result, which no record has, goes wrong with the others.
         if (at != made[input.from].end()) {
-          tensor = at->second;
+          tensor = read_of(at->second, {&rank, input.tensor});
+          add_reader(at->second, first + i);  // of the part, too: something reads it
         } else if (!made[input.from].empty()) {
           tensor = made[input.from].begin()->second;
         }
@@ -63,8 +86,7 @@ void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies
       if (tensor == kNoOp) continue;
       own.inputs.push_back(tensor);
       own.slots.push_back(input.tensor->slot);
-      std::vector<std::uint32_t>& readers = tensors[tensor].readers;
-      if (readers.empty() || readers.back() != first + i) readers.push_back(first + i);
+      add_reader(tensor, first + i);
     }
     const bool passes_weights =
         moves_or_casts(op.kind) && !own.inputs.empty() &&

@@ -110,6 +110,8 @@ class Pool {
   void read(const Threads& threads, Depth depth, const std::vector<char>* wanted);
   void add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
   std::uint32_t add(PoolTensor tensor);
+  std::uint32_t read_of(std::uint32_t made, const TensorOf& read);
+  void add_reader(std::uint32_t tensor, std::uint32_t op);
 
   struct OpenFiles {
     Mutex mutex_;

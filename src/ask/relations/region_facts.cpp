@@ -147,6 +147,19 @@ bool RegionFacts::shows_alone(std::uint32_t op) const {
   return shows(op) || (is_larger && !target_.tensors[output].print.is_constant());
 }
 
+// Statistics of keys so far, and of scores with them, are in no golden tensor, nor do they add up to one.
+bool RegionFacts::grows_over_steps(std::uint32_t op) const {
+  if (has_values_ || target_.steps.size() < 2 || target_.ops[op].outputs.empty()) return false;
+  const std::uint64_t count = target_.tensors[target_.ops[op].outputs.front()].print.count;
+  const std::string_view name = target_.catalog_op(op).op_name;
+  for (std::uint32_t other = 0; other < target_.ops.size(); ++other) {
+    if (target_.ops[other].step == target_.ops[op].step || target_.catalog_op(other).op_name != name) continue;
+    const std::vector<std::uint32_t>& outputs = target_.ops[other].outputs;
+    if (!outputs.empty() && target_.tensors[outputs.front()].print.count != count) return true;
+  }
+  return false;
+}
+
 bool RegionFacts::shows(std::uint32_t op) const {
   const std::vector<std::uint32_t>& outputs = target_.ops[op].outputs;
   const auto is_no_number = [&](std::uint32_t output) {
@@ -155,7 +168,7 @@ bool RegionFacts::shows(std::uint32_t op) const {
            (is_plain(output) && !golden_makes_such(output));
   };
   if (chooses_other_rows(op)) return true;
-  if (std::ranges::all_of(outputs, is_no_number)) return false;
+  if (std::ranges::all_of(outputs, is_no_number) || grows_over_steps(op)) return false;
   return !moves_or_casts(target_.op(op).kind) || golden_chooses_such(outputs.front());
 }
 

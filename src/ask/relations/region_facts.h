@@ -61,6 +61,7 @@ class RegionFacts {
  private:
   void gather_missed();
   bool reads_weight(std::uint32_t op) const;
+  bool grows_over_steps(std::uint32_t op) const;
   bool gives_scores(std::uint32_t op) const;
   bool chooses_other_rows(std::uint32_t op) const;
   bool is_soft(std::uint32_t tensor) const;

@@ -334,6 +334,26 @@ bool writes_out_gradients(const Pool& target, const Pool& golden, const Relation
   return false;
 }
 
+// By tensor: it follows from a weight that an update made another one, and that was right before the first. What
+// optimizers divide by its size makes whole steps of the rounding in a gradient that is nothing else, such as that of a bias
+// of keys: no error, unless results show it.
+std::vector<char> behind_updates(const Pool& target, const RelationJudgement& judgement) {
+  std::set<std::string_view> right;
+  std::vector<char> behind(target.tensors.size());
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const PoolTensor& own = target.tensors[i];
+    if (!own.is_weight()) continue;
+    const bool is_wrong = is_bad(judgement.standings[i]);
+    if (own.step == 0 && !is_wrong) right.insert(own.of.tensor->parameter);
+    behind[i] = own.step > 0 && is_wrong && right.contains(own.of.tensor->parameter);
+  }
+  for (const PoolOp& op : target.ops) {
+    const bool follows = std::ranges::any_of(op.inputs, [&](std::uint32_t input) { return behind[input] != 0; });
+    for (const std::uint32_t output : op.outputs) behind[output] = static_cast<char>(follows);
+  }
+  return behind;
+}
+
 std::uint32_t last_of_forward(const Pool& pool) {
   std::uint32_t last = kNoOp;
   for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
@@ -348,6 +368,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
   std::vector<char> target_is_bad(target.tensors.size()), golden_is_bad(golden.tensors.size());
   std::vector<char> target_is_good(target.tensors.size());
   std::vector<char> starts(target.tensors.size()), golden_starts(golden.tensors.size());
+  const std::vector<char> behind = behind_updates(target, judgement);
   const std::uint32_t last = last_of_forward(target);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     target_is_bad[i] = is_bad(judgement.standings[i]) && !is_left_over(target, judgement, i, last);
@@ -355,10 +376,10 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
     target_is_good[i] = judgement.standings[i] == Standing::good && !relation.weak;
     if (judgement.standings[i] != Standing::beyond) continue;
     const bool is_shown = relation.difference.by == ComparedBy::values && !relation.weak;
-    starts[i] = is_shown;
+    starts[i] = is_shown && !behind[i];
     for (const RelationPart& part : relation.parts) {
       golden_is_bad[part.golden] = 1;
-      golden_starts[part.golden] |= static_cast<char>(is_shown);
+      golden_starts[part.golden] |= starts[i];
     }
   }
   if (!target.has_values()) add_products_apart(target, golden, judgement, starts, golden_starts);
@@ -386,8 +407,11 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
       bad.sizes = {0};
       std::ranges::set_intersection(mine, theirs, std::inserter(bad.sizes, bad.sizes.end()));
       golden_bad.sizes = bad.sizes;
-      if (!forward_only)
+      if (!forward_only) {
+        judgement.has_results_left =
+            std::ranges::any_of(mine, [&](std::uint64_t size) { return !theirs.contains(size); });
         judgement.nothing_compared = bad.sizes.size() == 1 && !mine.empty() && !has_good_end(bad, judgement);
+      }
     }
     const std::uint32_t last_step = last_step_to_look_at(bad, golden_bad);
     return std::pair(region_of(bad, last_step), region_of(golden_bad, last_step));

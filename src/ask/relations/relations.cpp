@@ -13,6 +13,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/relations/blame.h"
+#include "ask/relations/carried_data.h"
 #include "ask/relations/other_way.h"
 #include "ask/relations/parts_of_batch.h"
 #include "ask/relations/search.h"
@@ -347,8 +348,13 @@ void judge(Kept& kept, const Threads& threads, const RelationMap* map) {
       return;
     }
   }
-  kept.target.read(threads);
-  kept.golden.read(threads);
+  for (Pool* pool : {&kept.target, &kept.golden}) {
+    pool->read(threads);
+    drop_padded_buffers(*pool);
+  }
+  // Where both have as many steps, these belong together one by one.
+  const std::size_t steps = kept.target.steps.size(), golden_steps = kept.golden.steps.size();
+  if (steps != golden_steps) join_carried_data(steps > golden_steps ? kept.target : kept.golden);
   kept.judgement = judge_relations(kept.target, kept.golden, threads, map == nullptr ? nullptr : &kept.claims);
   ask_the_other_way(kept.target, kept.golden, threads, kept.judgement);
 }

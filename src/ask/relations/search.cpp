@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ask/relations/dense_math.h"
 #include "ask/relations/verify.h"
 #include "ask/relations/views.h"
 #include "read/measure/values.h"
@@ -445,13 +446,13 @@ namespace {
 
 constexpr std::int64_t kMostSamples = 2048;
 
-// The correlation of samples.
+// The correlation of samples. All masks are alike: what they hide shows nothing.
 double likeness_of(const PartView& left, const PartView& right, std::int64_t count) {
   const std::int64_t stride = std::max<std::int64_t>(1, count / kMostSamples);
   double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
   for (std::int64_t at = 0; at < count; at += stride) {
     const double a = left.at(at), b = right.at(at);
-    if (!std::isfinite(a) || !std::isfinite(b)) continue;
+    if (!std::isfinite(a) || !std::isfinite(b) || is_hidden(a) || is_hidden(b)) continue;
     n += 1;
     sx += a;
     sy += b;

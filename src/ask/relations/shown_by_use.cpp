@@ -53,7 +53,7 @@ class Uses {
       if (const std::optional<Part> part = part_of(reader, own)) {
         parts.push_back(*part);
         most = std::max(most, *error);
-      } else if (takes_all(reader, own.print.count)) {
+      } else if (is_added_up(reader, own) || takes_all(reader, own.print.count)) {
         return error;
       }
     }
@@ -127,6 +127,11 @@ class Uses {
 
   static double rms_of(const PoolTensor& tensor) {
     return tensor.print.whole.norm / std::sqrt(static_cast<double>(tensor.print.count));
+  }
+
+  // All of it, whatever the size of the result. Sums of products hide too much of an error.
+  bool is_added_up(std::uint32_t op, const PoolTensor& own) const {
+    return own.print.by_values && target_.op(op).kind == OpKind::contraction;
   }
 
   // Also in parts, as `chunk` does.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ask/compare/tolerance.h"
+#include "ask/relations/verify.h"
 #include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"
 
@@ -112,7 +113,9 @@ class EachTensor {
     inputs.are_noise = !op.inputs.empty() && moves_or_casts(target_.op(number).kind);
     for (const std::uint32_t input : op.inputs) {
       inputs.error = std::max(inputs.error, errors_[input]);
-      inputs.rms = std::max(inputs.rms, rms_of(target_.tensors[input]));
+      // Beside the large numbers of a mask everything is small.
+      const TensorPrint& print = target_.tensors[input].print;
+      if (!has_hidden(print.min, print.max)) inputs.rms = std::max(inputs.rms, rms_of(target_.tensors[input]));
       inputs.are_noise = inputs.are_noise && is_noise_[input];
     }
     for (const std::uint32_t output : op.outputs) {

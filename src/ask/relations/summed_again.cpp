@@ -37,12 +37,31 @@ void add_norms(KnownFunctions& all, std::string_view type, double epsilon) {
   });
 }
 
+// Keys or values that several heads share, each as often as queries need it.
+Dense with_heads_of(const Dense& queries, const Dense& shared) {
+  constexpr std::size_t kHeads = 3;  // from the end
+  if (queries.shape.size() < kHeads || shared.shape.size() != queries.shape.size()) return shared;
+  const std::int64_t heads = queries.size(kHeads), own = shared.size(kHeads);
+  if (own < 1 || heads <= own || heads % own != 0) return shared;
+  const auto times = static_cast<std::size_t>(heads / own);
+  const auto width = static_cast<std::size_t>(shared.size(1) * shared.size(2));
+  Dense repeated{shared.shape, {}};
+  repeated.shape[repeated.shape.size() - kHeads] = heads;
+  for (std::size_t first = 0; first < shared.values.size(); first += width) {
+    for (std::size_t i = 0; i < times; ++i) {
+      const auto begin = shared.values.begin() + static_cast<std::ptrdiff_t>(first);
+      repeated.values.insert(repeated.values.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
+    }
+  }
+  return repeated;
+}
+
 // Of queries, keys and values, perhaps with a mask of numbers.
 void add_attention(KnownFunctions& all, double scale) {
   for (const bool is_causal : {false, true}) {
     add_function(all, [=](const DenseInputs& in) -> std::optional<Dense> {
       if (in[1]->shape.size() < 2) return std::nullopt;
-      std::optional<Dense> scores = product(*in[0], turned(*in[1]));
+      std::optional<Dense> scores = product(*in[0], turned(with_heads_of(*in[0], *in[1])));
       if (!scores) return std::nullopt;
       const double factor = scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(in[0]->size(1)));
       std::ranges::for_each(scores->values, [&](double& value) { value *= factor; });
@@ -52,7 +71,7 @@ void add_attention(KnownFunctions& all, double scale) {
       for (std::size_t i = 0; i < scores->values.size() && is_causal; ++i) {
         if (i % columns > i / columns % rows) scores->values[i] = -INFINITY;
       }
-      return product(softmax_over(*scores, scores->shape.size() - 1, false), *in[2]);
+      return product(softmax_over(*scores, scores->shape.size() - 1, false), with_heads_of(*in[0], *in[2]));
     });
   }
 }

@@ -8,8 +8,11 @@
 #include <set>
 #include <utility>
 
+#include "ask/relations/element_order.h"
 #include "ask/relations/recomputed.h"
+#include "ask/relations/search.h"
 #include "ask/relations/standings.h"
+#include "ask/relations/trial_changes.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -42,15 +45,6 @@ bool are_nearly(const ValueSums& a, const ValueSums& b, std::size_t count) {
          near(a.cubes, b.cubes, n * rms * rms * rms) && near(a.least, b.least, rms) && near(a.largest, b.largest, rms);
 }
 
-// Its last two axes are equally long.
-bool is_square(const Dense& x) { return x.shape.size() >= 2 && x.size(1) == x.size(2); }
-
-struct Change {
-  int rank;  // plain ones first
-  Dense result;
-  std::string what;
-};
-
 class Trials {
  public:
   Trials(const Pool& target, const Pool& golden, const RelationJudgement& judgement, const Region& region)
@@ -59,7 +53,8 @@ class Trials {
         judgement_(judgement),
         region_(region),
         known_(target),
-        golden_known_(golden) {
+        golden_known_(golden),
+        changes_(target, golden, judgement, known_, golden_known_) {
     for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
       const PoolTensor& one = golden.tensors[i];
       const bool is_wanted = one.op != kNoOp && !judgement.met[i] && one.has_fractions() && !one.print.proves_nothing();
@@ -71,19 +66,25 @@ class Trials {
     std::optional<Found> best;
     for (const std::uint32_t op : ops) {
       if (target_.ops[op].outputs.size() != 1) continue;
-      for (Change& change : changes_of(op)) {
+      for (const TrialChange& change : changes_.of(op)) {
         if (work_ > kMostWork) break;
         std::optional<Found> found = followed(op, change);
-        if (!found || found->last < least || (best && !is_better(*found, *best))) continue;
+        if (!found || found->last < least) continue;
+        found->is_right_elsewhere = is_right_elsewhere(op);
+        if (best && !is_better(*found, *best)) continue;
         best = std::move(found);
       }
     }
     if (!best) return std::nullopt;
     const CatalogOp &own = target_.catalog_op(best->last),
                     &other = golden_.catalog_op(golden_.tensors[best->golden].op);
-    return Trial{.op = best->op,
-                 .what = fmt::format("if it {}, the result of {} {} is that of golden {} {}", best->what, own.op_type,
-                                     place_text(own), other.op_type, place_text(other)),
+    std::string what = fmt::format("if {}, the result of {} {} is that of golden {} {}", best->what, own.op_type,
+                                   place_text(own), other.op_type, place_text(other));
+    if (best->weight)
+      what = fmt::format("is {}: {}", relation_text(judgement_.relations[*best->weight], golden_), what);
+    return Trial{.op = best->turned ? first_turned(best->op, *best->turned) : best->op,
+                 .weight = best->weight,
+                 .what = std::move(what),
                  .like = target_.ops[best->last].outputs[0],
                  .golden = best->golden};
   }
@@ -94,24 +95,71 @@ class Trials {
     std::size_t count = 0, all = 0;     // results that would be golden, and all that would be others
     std::size_t at_end = 0, since = 0;  // the last golden ones one after the other, and those after them
     int rank = 0;
+    bool is_right_elsewhere = false;  // its line gives what is golden in another call
     std::string what = {};
+    std::optional<std::uint32_t> turned = {}, weight = {};  // of the change
   };
 
   static constexpr std::size_t kMostWork = 20'000'000;  // elements
   static constexpr std::size_t kMostFollowed = 80;      // operators
 
+  // Its line runs in another layer or step, too, and nothing wrong follows from it there.
+  bool is_right_elsewhere(std::uint32_t op) const {
+    const LinePlace place = line_of(target_.catalog_op(op));
+    // Elements in a wrong order may be golden ones.
+    const auto is_in_order = [&](std::uint32_t output) {
+      return judgement_.relations[output].kind == RelationKind::same && is_surely_golden(judgement_, output);
+    };
+    const bool only_moves = moves_or_casts(target_.op(op).kind);
+    for (std::uint32_t other = 0; other < target_.ops.size(); ++other) {
+      if (other == op || region_.has[other] || line_of(target_.catalog_op(other)) != place) continue;
+      if (!only_moves || std::ranges::all_of(target_.ops[other].outputs, is_in_order)) return true;
+    }
+    return false;
+  }
+
+  // Whole numbers may be golden in two orders, as distances are and their opposites.
+  bool is_golden_as_it_is(std::uint32_t tensor) const {
+    const PoolTensor& own = target_.tensors[tensor];
+    for (std::uint32_t other = 0; other < golden_.tensors.size(); ++other) {
+      const PoolTensor& theirs = golden_.tensors[other];
+      const bool is_alike = theirs.op != kNoOp && theirs.shape == own.shape &&
+                            rounded_numbers(theirs.print) == rounded_numbers(own.print);
+      if (is_alike && have_same_values(target_, tensor, golden_, other)) return true;
+    }
+    return false;
+  }
+
+  // The first operator that gives it transposed, where whole numbers were computed of it: rows that are looked up.
+  std::uint32_t first_turned(std::uint32_t op, std::uint32_t tensor) const {
+    constexpr int kMostSteps = 16;
+    const auto is_turned = [&](std::uint32_t input) {
+      return target_.tensors[input].op != kNoOp && !target_.tensors[input].has_fractions() &&
+             judgement_.relations[input].kind == RelationKind::permuted && !is_golden_as_it_is(input);
+    };
+    for (int step = 0; step < kMostSteps && is_turned(tensor); ++step) {
+      op = target_.tensors[tensor].op;
+      const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+      const auto before = std::ranges::find_if(inputs, is_turned);
+      if (before == inputs.end()) break;
+      tensor = *before;
+    }
+    return op;
+  }
+
   static bool is_better(const Found& a, const Found& b) {
     if (a.last != b.last) return a.last > b.last;
     if (a.count != b.count) return a.count > b.count;
+    if (a.is_right_elsewhere != b.is_right_elsewhere) return b.is_right_elsewhere;
     return a.rank < b.rank;
   }
 
   // The results that follow from a change; nothing: none of them is golden, or one that was is no more.
-  std::optional<Found> followed(std::uint32_t op, const Change& change) {
+  std::optional<Found> followed(std::uint32_t op, const TrialChange& change) {
     std::map<std::uint32_t, Dense> changed;
     std::set<std::uint32_t> unknown;  // they follow from a change, and cannot be computed again
     const std::uint32_t first = target_.ops[op].outputs[0];
-    Found found{.op = op, .rank = change.rank, .what = change.what};
+    Found found{.op = op, .rank = change.rank, .what = change.what, .turned = change.turned, .weight = change.weight};
     if (!take(op, first, change.result, changed, found)) return std::nullopt;
     std::size_t steps = 0;
     bool is_shown_before = false;
@@ -171,7 +219,10 @@ class Trials {
                              !are_nearly(sums_of(result.values), sums_of(recorded->values), result.values.size());
     if (is_surely_golden(judgement_, tensor) && is_in_order) return false;
     changed[tensor] = {recorded->shape, result.values};
-    if (!region_.has[op] || moves_or_casts(target_.op(op).kind) || result.values.size() < 8) return true;
+    if (!region_.has[op] || result.values.size() < 8) return true;
+    // Of what only moves elements, a join may be the first that the golden run has, too: halves of heads.
+    const bool joins = puts_in_order(target_, op);
+    if (moves_or_casts(target_.op(op).kind) && !(joins && golden_of(result, *recorded))) return true;
     // Left out, it gives its input.
     if (op == found.op && found.rank == 0) return true;
     ++found.all;
@@ -217,85 +268,12 @@ class Trials {
     return std::nullopt;
   }
 
-  std::vector<Change> changes_of(std::uint32_t op) {
-    const DenseInputs inputs = known_.inputs_of(op);
-    const std::uint32_t output = target_.ops[op].outputs[0];
-    const Dense* result = known_.recorded(output);
-    std::vector<Change> changes;
-    if (inputs.empty() || result == nullptr) return changes;
-    leave_out(op, inputs, *result, changes);
-    const KnownFunction& function = known_.function_of(op, 0);
-    if (!function.apply) return changes;
-    reduce_otherwise(function, *inputs[0], *result, changes);
-    bend_otherwise(op, *inputs[0], *result, changes);
-    read_otherwise(function, inputs, *result, changes);
-    return changes;
-  }
-
-  static void put(std::vector<Change>& changes, int rank, std::optional<Dense> result, const Dense& like,
-                  std::string what) {
-    if (!result || result->values.size() != like.values.size()) return;
-    result->shape = like.shape;
-    changes.push_back({rank, std::move(*result), std::move(what)});
-  }
-
-  void leave_out(std::uint32_t op, const DenseInputs& inputs, const Dense& result, std::vector<Change>& changes) const {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const std::uint32_t input = target_.ops[op].inputs[i];
-      if (!target_.tensors[input].has_fractions() || inputs[i]->shape != result.shape) continue;
-      put(changes, 0, *inputs[i], result, "is left out");
-    }
-  }
-
-  static void reduce_otherwise(const KnownFunction& function, const Dense& x, const Dense& result,
-                               std::vector<Change>& changes) {
-    if (function.is_softmax) {
-      for (std::size_t axis = 0; axis < x.shape.size(); ++axis) {
-        if (axis == function.axes[0] || x.shape[axis] < 2) continue;
-        put(changes, 1, softmax_over(x, axis, function.is_logarithm), result, fmt::format("goes over axis {}", axis));
-      }
-    }
-    if (!function.reduces) return;
-    constexpr std::pair<Reduced, const char*> kOthers[] = {
-        {Reduced::sum, "adds up"}, {Reduced::mean, "takes the mean"}, {Reduced::largest, "takes the largest"}};
-    for (const auto& [how, what] : kOthers) {
-      if (how != *function.reduces) put(changes, 1, reduced_over(x, function.axes, how), result, what);
-    }
-    for (std::size_t axis = 0; axis < x.shape.size() && function.axes.size() == 1; ++axis) {
-      if (axis != function.axes[0])
-        put(changes, 1, reduced_over(x, {axis}, *function.reduces), result, fmt::format("goes over axis {}", axis));
-    }
-  }
-
-  void bend_otherwise(std::uint32_t op, const Dense& x, const Dense& result, std::vector<Change>& changes) const {
-    const OpKind kind = target_.op(op).kind;
-    const bool bends = kind == OpKind::transcendental || kind == OpKind::exact || kind == OpKind::elementwise;
-    if (target_.ops[op].inputs.size() != 1 || !bends) return;
-    for (const auto& [name, function] : bending_functions()) {
-      put(changes, 2, Dense{x.shape, mapped(x.values, function)}, result, fmt::format("computes {}", name));
-    }
-  }
-
-  // The inputs exchanged, or one of them transposed or turned round.
-  static void read_otherwise(const KnownFunction& function, const DenseInputs& inputs, const Dense& result,
-                             std::vector<Change>& changes) {
-    if (inputs.size() == 2)
-      put(changes, 3, function.apply({inputs[1], inputs[0]}), result, "reads its inputs exchanged");
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!is_square(*inputs[i])) continue;
-      const Dense other = turned(*inputs[i]);
-      DenseInputs read = inputs;
-      read[i] = &other;
-      put(changes, 4, function.apply(read), result, fmt::format("reads input.{} transposed", i));
-    }
-    if (is_square(result)) put(changes, 4, turned(result), result, "gives its result transposed");
-  }
-
   const Pool& target_;
   const Pool& golden_;
   const RelationJudgement& judgement_;
   const Region& region_;
   Recomputed known_, golden_known_;
+  TrialChanges changes_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> missed_;  // golden tensors, by number of elements
   std::map<std::uint32_t, std::optional<ValueSums>> golden_sums_;
   std::size_t work_ = 0;

@@ -12,7 +12,8 @@
 namespace sonde {
 
 struct Trial {
-  std::uint32_t op = kNoOp;  // of the target
+  std::uint32_t op = kNoOp;                  // of the target
+  std::optional<std::uint32_t> weight = {};  // of the target: what the operator reads is to blame
   std::string what;
   std::uint32_t like = 0, golden = 0;  // the last result that would be golden
 };

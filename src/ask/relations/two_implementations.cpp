@@ -80,17 +80,6 @@ std::map<std::string_view, std::int64_t> sizes_in(const CatalogStep& step) {
   return sizes;
 }
 
-}  // namespace
-
-bool have_names_in_common(const Catalog& target, const Catalog& golden) {
-  const std::set<std::string> mine = parameters_in(target), theirs = parameters_in(golden);
-  const auto common = std::ranges::count_if(mine, [&](const std::string& name) { return theirs.contains(name); });
-  // States of optimizers and statistics of norms have each framework's own names.
-  return common > 0 && 4 * static_cast<std::size_t>(common) >= std::min(mine.size(), theirs.size());
-}
-
-namespace {
-
 // A port to another framework whose parameters have the same names is matched by these and by its structure.
 bool is_port_by_names(const Catalog& target, const Catalog& golden) {
   return framework_of(target) != framework_of(golden) && have_names_in_common(target, golden);
@@ -126,6 +115,13 @@ bool keeps_codes(const Catalog& catalog) {
 }
 
 }  // namespace
+
+bool have_names_in_common(const Catalog& target, const Catalog& golden) {
+  const std::set<std::string> mine = parameters_in(target), theirs = parameters_in(golden);
+  const auto common = std::ranges::count_if(mine, [&](const std::string& name) { return theirs.contains(name); });
+  // States of optimizers and statistics of norms have each framework's own names.
+  return common > 0 && 4 * static_cast<std::size_t>(common) >= std::min(mine.size(), theirs.size());
+}
 
 bool are_two_implementations(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
   if (options.map != nullptr) return true;

@@ -14,7 +14,7 @@ WeightCulprits::WeightCulprits(const Pool& of_target, const Pool& of_golden, con
       golden_roots(roots_of(of_golden, {})) {}
 
 void WeightCulprits::add(Culprit culprit) {
-  if (known_.insert(*culprit.weight).second) found.push_back(std::move(culprit));
+  if (!culprit.weight || known_.insert(*culprit.weight).second) found.push_back(std::move(culprit));
 }
 
 void WeightCulprits::add(std::uint32_t weight, std::uint32_t op, std::string what) {

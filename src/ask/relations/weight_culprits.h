@@ -14,7 +14,7 @@ struct WeightCulprits {
   // Of a judgement whose regions are known.
   WeightCulprits(const Pool& target, const Pool& golden, const RelationJudgement& judgement);
 
-  // A weight is to blame once.
+  // A weight is to blame once. Without one, an operator that moves what is read with it is.
   void add(Culprit culprit);
   void add(std::uint32_t weight, std::uint32_t op, std::string what);
 

@@ -14,6 +14,7 @@
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/joined_weights_apart.h"
+#include "ask/relations/layers_exchanged.h"
 #include "ask/relations/norm_behind.h"
 #include "ask/relations/order_by_product.h"
 #include "ask/relations/order_of_parts.h"
@@ -40,6 +41,7 @@ class Weights {
     biases_.find_before(first);
     find_those_read_in_the_region();
     find_weights_unlike_other_layers(all_, first);
+    if (std::optional<Culprit> layers = exchanged_layers(target_, golden_, judgement_)) all_.add(std::move(*layers));
     if (std::optional<Culprit> turned = weight_in_wrong_order(target_, golden_, judgement_, roots_))
       all_.add(std::move(*turned));
     std::ranges::stable_sort(found_, {}, [](const Culprit& culprit) { return culprit.op; });
@@ -314,6 +316,10 @@ class Weights {
         target_.is_type(op, "mul") && std::ranges::find(target_.ops[op].inputs, data) == target_.ops[op].inputs.end();
     if (!are_windows && target_.op(op).kind != OpKind::contraction) return false;
     if (!is_whole(data) || !is_whole(weight)) return false;
+    // A bias that is another one explains it.
+    if (std::ranges::any_of(target_.ops[op].inputs,
+                            [&](auto input) { return roots_[input] != kNoOp && !is_good(roots_[input]); }))
+      return false;
     if (target_.tensors[weight].shape.size() < 2) return false;
     const std::uint32_t read = relation(data).golden();
     const bool with_bias = adds_bias(op);

@@ -78,30 +78,38 @@ class Program {
   }
 
   // The statistics of its tensors replace the tensors.
-  void forget_values() {
-    for (CatalogOp& op : catalog_.ranks[0].steps[0].ops) {
-      for (CatalogTensor& tensor : op.tensors) {
-        if (tensor.constant) continue;
-        const Values& values = values_[std::string(tensor.file)];
-        KnownStatistics statistics;
-        double squares = 0, sum = 0;
-        for (const float value : values) {
-          squares += static_cast<double>(value) * static_cast<double>(value);
-          sum += static_cast<double>(value);
-        }
-        statistics.max = *std::ranges::max_element(values);
-        statistics.min = *std::ranges::min_element(values);
-        statistics.avg = sum / static_cast<double>(values.size());
-        statistics.l2norm = std::sqrt(squares);
-        tensor.statistics = statistics;
-        tensor.file = "";
-      }
-    }
+  void forget_values() { forget_values_of(catalog_.ranks[0].steps[0]); }
+  void forget_all_values() {
+    for (CatalogStep& step : catalog_.ranks[0].steps) forget_values_of(step);
   }
 
   const Catalog& catalog() const { return catalog_; }
 
  private:
+  void forget_values_of(CatalogStep& step) {
+    for (CatalogOp& op : step.ops) {
+      for (CatalogTensor& tensor : op.tensors) {
+        if (!tensor.constant) forget_values_of(tensor);
+      }
+    }
+  }
+
+  void forget_values_of(CatalogTensor& tensor) {
+    const Values& values = values_[std::string(tensor.file)];
+    KnownStatistics statistics;
+    double squares = 0, sum = 0;
+    for (const float value : values) {
+      squares += static_cast<double>(value) * static_cast<double>(value);
+      sum += static_cast<double>(value);
+    }
+    statistics.max = *std::ranges::max_element(values);
+    statistics.min = *std::ranges::min_element(values);
+    statistics.avg = sum / static_cast<double>(values.size());
+    statistics.l2norm = std::sqrt(squares);
+    tensor.statistics = statistics;
+    tensor.file = "";
+  }
+
   std::string_view keep(const std::string& text) { return catalog_.texts->keep(text); }
 
   CatalogTensor& add_tensor(CatalogOp& op, bool is_input, const Values& values, const std::string& shape) {

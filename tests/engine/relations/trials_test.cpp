@@ -221,6 +221,14 @@ TEST(Trials, NormsAndAttentionAreKnown) {
                 "(1,2)",
                 {other, keys, values},
                 attended(other)});
+  // Two queries of their own heads, which share the keys and values of one.
+  expect_known({"scaled_dot_product_attention",
+                {joined(query, other), keys, values},
+                {"(2,1,2)", "(1,2,2)", "(1,2,2)"},
+                joined(attended(query), attended(other)),
+                "(2,1,2)",
+                {joined(other, query), keys, values},
+                joined(attended(other), attended(query))});
 }
 
 TEST(Trials, AnOperatorOfAnotherResultIsNotKnown) {
