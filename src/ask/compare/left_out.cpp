@@ -194,6 +194,16 @@ void leave_compensated_out(const CompareFacts& facts, StepFindings& findings) {
       "{}: other values than the golden ones, but their differences cancel: what is computed from them agrees", names));
 }
 
+namespace {
+
+// Whatever follows from it. Of a pair that rests on the order alone, another way to the same may read the other output.
+bool stays_without_effect(const CompareFacts& facts, const CompareFinding& finding) {
+  return finding.certain &&
+         (finding.op->target_index == kNoOp || !facts.pairs.match_of(finding.op->target_index).by_order_alone);
+}
+
+}  // namespace
+
 std::vector<OpPair> without_effect(const CompareFacts& facts, const std::vector<CompareFinding>& findings) {
   constexpr std::size_t kMostFollowed = 64;  // the first are those that count
   std::vector<OpPair> pairs;
@@ -207,7 +217,7 @@ std::vector<OpPair> without_effect(const CompareFacts& facts, const std::vector<
     if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
     if (op.how == MatchedBy::recomputation) continue;
     if (finding.kind == FindingKind::op && !facts.pairs.is_doubtful(op)) continue;
-    if (finding.certain || is_for_later(facts.target, op.target_index)) continue;
+    if (stays_without_effect(facts, finding) || is_for_later(facts.target, op.target_index)) continue;
     if (!effect_of(facts, finding).stays()) pairs.emplace_back(op.target_index, op.golden_index);
   }
   return pairs;
@@ -226,7 +236,7 @@ bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findi
   const auto has_none = [&](const CompareFinding& finding) {
     // A pair that proves nothing, however small its error is.
     const bool is_guess = rests_on_order(facts, finding) || is_rounding_of_a_guess(finding);
-    if (finding.certain || has_nan_alone(finding) || (is_called_otherwise(finding) && !is_guess) ||
+    if (stays_without_effect(facts, finding) || has_nan_alone(finding) || (is_called_otherwise(finding) && !is_guess) ||
         finding.kind == FindingKind::changed || finding.kind == FindingKind::type)
       return false;
     if (finding.op->how == MatchedBy::mapping || is_mere_addition(facts, finding)) return false;

@@ -91,8 +91,7 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
       fmt::format("input.{} comes from {}, in the golden dump from {}: {}", shown.target->slot,
                   place(facts.target, *input.target.input), place(facts.golden, *input.golden.input), numbers));
   finding.certain = left != nullptr && theirs != kNoOp && left == facts.pairs.of_golden(theirs) &&
-                    facts.target.ops[from].op->op_type == facts.golden.ops[theirs].op->op_type &&
-                    !facts.pairs.match_of(op.target_index).by_order_alone;
+                    facts.target.ops[from].op->op_type == facts.golden.ops[theirs].op->op_type;
 }
 
 }  // namespace
