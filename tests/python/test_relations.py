@@ -505,8 +505,8 @@ def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder,
         if not python.exists():
             pytest.skip("no .venv-frameworks: scripts/setup --frameworks")
     kinds = (EVIDENCE[folder],) if folder in EVIDENCE and not WHOLE else ("tensors", "statistics")
-    named = {kind: named[kind] for kind in kinds}
     options = [*(word for kind in kinds for word in ("--evidence", kind)), *chosen_faults(named)]
+    named = {kind: named[kind] for kind in kinds}
     command = [str(python), str(RUN), "--from", folder, "--json", "--keep", str(tmp_path), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     results = json.loads(done.stdout)
