@@ -107,6 +107,8 @@ export async function withPage(address, options, body) {
     await body(page, context);
     assert.deepEqual(wrong, []);
   } finally {
+    // An answer that a test changes may be on its way.
+    if (!page.isClosed()) await within("the end of its routes", page.unrouteAll({ behavior: "ignoreErrors" }));
     await within("the end of the window", context.close());
   }
 }
