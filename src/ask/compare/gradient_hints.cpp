@@ -26,7 +26,7 @@ SharedParameters shared_parameters(const CompareFacts& facts) {
   for (std::uint32_t t = 0; t < facts.pairs.size(); ++t) {
     const ComparedOp* op = facts.pairs.of_target(t);
     if (op == nullptr || op->target.size() != 1 || op->golden.size() != 1 || op->golden_index == kNoOp) continue;
-    if (phase_of(*op->target.front()) != Phase::forward) continue;
+    if (phase_of(*op->target.front()) != Phase::forward || facts.pairs.match_of(t).by_order_alone) continue;
     for (const CompareInput& mine : facts.target.ops[t].inputs) {
       for (const CompareInput& theirs : facts.golden.ops[op->golden_index].inputs) {
         if (mine.tensor->slot != theirs.tensor->slot || mine.from != kNoOp || theirs.from != kNoOp) continue;
@@ -63,7 +63,7 @@ std::string names_text(const Names& names) {
   return fmt::format("{}{}", fmt::join(shown, ", "), more);
 }
 
-// "one parameter in the target, fc.weight, is 2 in the golden run: fc.weight, head.weight"; empty: none of them is.
+// "one parameter of the target, fc.weight, is 2 in the golden run: fc.weight, head.weight"; empty: none of them is.
 std::string shared_text(const Names& names, const std::map<std::string_view, Names>& others, bool in_golden) {
   for (const std::string_view name : names) {
     const auto found = others.find(name);
