@@ -57,3 +57,23 @@ def run_one(directory, source, saved_data="full", program="alone.py"):
     run = run_in(directory, dump, *command, WORLD_SIZE=1, RANK=0, MEET="")
     assert run.status == 0, run.stderr
     return dump
+
+
+def beside_one(directory, sonde, source, faults, *, saved_data, program="train.py"):
+    """For each fault: (fault, its line, `sonde compare` of two ranks with one process, the ranks' dump).
+
+    A fault takes the place of the word FAULT in the program, and the line that it changes ends in `# fault`. The
+    healthy ranks are recorded first, and agree with the one process."""
+    golden = run_one(directory, source.replace("FAULT", ""), saved_data, program)
+    lines = textwrap.dedent(source).splitlines()
+    for fault in ("", *faults):
+        place = directory / (fault or "healthy")
+        place.mkdir()
+        ranks = run_ranks(place, source.replace("FAULT", fault), saved_data=saved_data)
+        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+        found = sonde("compare", ranks.dump, golden)
+        if fault:
+            line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {fault}"))
+            yield fault, line, found, ranks.dump
+        else:
+            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout

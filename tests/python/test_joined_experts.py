@@ -1,10 +1,8 @@
 """sonde compare of experts on two ranks, to which all_to_all brings tokens, with the same on one process: their slots
 are in another order, and a rank may get back the fault of another rank."""
 
-import textwrap
-
 import pytest
-from ranks import DISTRIBUTED, run_one, run_ranks
+from ranks import DISTRIBUTED, beside_one
 
 pytestmark = pytest.mark.cold
 
@@ -92,18 +90,7 @@ EXPERTS = (
 
 
 def test_a_collective_that_brings_what_another_rank_computed_is_not_to_blame(tmp_path, sonde):
-    golden = run_one(tmp_path, EXPERTS.replace("FAULT", ""), "tensor", "train.py")
-    lines = textwrap.dedent(EXPERTS).splitlines()
-    for fault in ("", "expert", "halved"):
-        directory = tmp_path / (fault or "healthy")
-        directory.mkdir()
-        ranks = run_ranks(directory, EXPERTS.replace("FAULT", fault), saved_data="tensor")
-        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
-        found = sonde("compare", ranks.dump, golden)
-        if not fault:
-            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
-            continue
-        line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {fault}"))
+    for fault, line, found, _ in beside_one(tmp_path, sonde, EXPERTS, ("expert", "halved"), saved_data="tensor"):
         first = " ".join(found.stdout.splitlines()[:2])
         assert found.status == 1 and ", step 1, " in first, found.stdout
         is_named = f"rank {1 if fault == 'expert' else 0}, " in first and f"train.py:{line}: " in first

@@ -2,10 +2,8 @@
 rank has no golden tensor beside it, and what is computed of it alone is not to blame. Blocks of the scores are blocks
 of the golden ones, whichever rank has them in which hop."""
 
-import textwrap
-
 import pytest
-from ranks import DISTRIBUTED, run_one, run_ranks
+from ranks import DISTRIBUTED, beside_one
 
 pytestmark = pytest.mark.cold
 
@@ -71,20 +69,11 @@ RUNNING = (
 
 
 def test_a_fault_of_a_ring_is_not_blamed_on_what_reads_one_block(tmp_path, sonde):
-    golden = run_one(tmp_path, RUNNING.replace("FAULT", ""))
-    lines = textwrap.dedent(RUNNING).splitlines()
-    for fault in ("", "rescale", "stale", "limit"):
-        directory = tmp_path / (fault or "healthy")
-        directory.mkdir()
-        ranks = run_ranks(directory, RUNNING.replace("FAULT", fault), saved_data="full")
-        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
-        found = sonde("compare", ranks.dump, golden)
-        if not fault:
-            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
-            continue
-        line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {fault}"))
+    faults = ("rescale", "stale", "limit")
+    compared = beside_one(tmp_path, sonde, RUNNING, faults, saved_data="full", program="alone.py")
+    for fault, line, found, dump in compared:
         # Beside the healthy ring, a receive is not to blame for what another rank sends.
-        again = sonde("compare", ranks.dump, tmp_path / "healthy/dump").stdout
+        again = sonde("compare", dump, tmp_path / "healthy/dump").stdout
         assert not again.startswith("first difference: ") or "recv_" not in again.splitlines()[0], again
         first = " ".join(found.stdout.splitlines()[:2])
         assert found.status in (1, 3) and "no difference" not in first, found.stdout

@@ -1,10 +1,8 @@
 """sonde compare of a pipeline that sends by hand with one process: what a stage receives differs, and the op of the
 stage that sent it is named."""
 
-import textwrap
-
 import pytest
-from ranks import DISTRIBUTED, run_one, run_ranks
+from ranks import DISTRIBUTED, beside_one
 
 pytestmark = pytest.mark.cold
 
@@ -72,18 +70,7 @@ SENDERS = {"scaled": 0, "relu": 0, "rolled": 0, "doubled": 1, "negated": 1}
 
 
 def test_the_op_of_the_rank_that_sent_it_is_named(tmp_path, sonde):
-    golden = run_one(tmp_path, PIPELINE.replace("FAULT", ""), "tensor", "train.py")
-    lines = textwrap.dedent(PIPELINE).splitlines()
-    for fault in ("", *SENDERS):
-        directory = tmp_path / (fault or "healthy")
-        directory.mkdir()
-        ranks = run_ranks(directory, PIPELINE.replace("FAULT", fault), saved_data="tensor")
-        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
-        found = sonde("compare", ranks.dump, golden)
-        if not fault:
-            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
-            continue
-        line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {fault}"))
+    for fault, line, found, _ in beside_one(tmp_path, sonde, PIPELINE, SENDERS, saved_data="tensor"):
         first = " ".join(found.stdout.splitlines()[:2])
         assert found.status == 1 and f": rank {SENDERS[fault]}, step 1, " in first, found.stdout
         assert f"train.py:{line}: has no counterpart" in first, found.stdout
