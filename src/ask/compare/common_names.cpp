@@ -80,7 +80,7 @@ Names names_of(const CompareSide& side) {
 }
 
 // Parameters that the forward pass reads: their gradients and states are named after them.
-Names parameters_of(const CompareSide& side) {
+Names names_of_parameters(const CompareSide& side) {
   Names names;
   for (const CompareOp& op : side.ops) {
     const Phase phase = phase_of(*op.op);
@@ -212,7 +212,7 @@ class Votes {
 std::map<std::string_view, std::string_view> all_renamed(
     const CompareSide& target, const CompareSide& golden,
     const std::map<std::string_view, std::string_view>& parameters) {
-  const Names mine = parameters_of(target), theirs = names_of(golden);
+  const Names mine = names_of_parameters(target), theirs = names_of(golden);
   std::map<std::string_view, std::string_view> renamed;
   for (const std::string_view name : names_of(target)) {
     const std::string_view parameter = parameter_in(name, mine);
@@ -274,7 +274,7 @@ bool rename_parameters(CompareSide& target, const CompareSide& golden, const std
 }
 
 std::vector<std::uint64_t> updated_parameters(const CompareSide& side) {
-  const Names parameters = parameters_of(side);
+  const Names parameters = names_of_parameters(side);
   std::vector<std::uint64_t> all(side.ops.size(), 0);
   for (std::size_t i = 0; i < side.ops.size(); ++i) {
     const CompareOp& op = side.ops[i];

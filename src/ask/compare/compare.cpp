@@ -110,6 +110,21 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
   return pairs;
 }
 
+// Steps of several graphs may run in each other, as an inference in the middle of a training step.
+std::vector<const CompareSide*> run_with(const DumpComparison& comparison, const CompareSide& side) {
+  const auto reaches = [](const CompareSide& a, const CompareSide& b) {
+    return a.ops.front().op->sequence <= b.ops.back().op->sequence;
+  };
+  std::vector<const CompareSide*> found = {&side};
+  for (const ComparedStep& step : comparison.steps) {
+    const CompareSide& other = *step.target;
+    if (other.rank != side.rank || other.step->id.graph == side.step->id.graph) continue;
+    if (side.ops.empty() || other.ops.empty() || !reaches(side, other) || !reaches(other, side)) continue;
+    found.push_back(&other);
+  }
+  return found;
+}
+
 // By step over all ranks, in the order in which they ran; then by the progress of the rank.
 void sort_findings(DumpComparison& comparison) {
   std::vector<const CatalogRank*> ranks;
@@ -120,10 +135,24 @@ void sort_findings(DumpComparison& comparison) {
   const StepOrder order(ranks);
   const auto place = [&](const CompareFinding& finding) {
     const CompareSide& side = *comparison.steps[finding.step].target;
-    return std::pair(order.place_of(*side.rank, side.step->id), finding.place);
+    const std::vector<const CompareSide*> together = run_with(comparison, side);
+    std::pair key(order.place_of(*side.rank, side.step->id), static_cast<std::size_t>(finding.place));
+    if (together.size() == 1 || finding.place >= side.ops.size()) return key;
+    key.second = 0;
+    for (const CompareSide* one : together) {
+      key.first = std::min(key.first, order.place_of(*one->rank, one->step->id));
+      key.second += static_cast<std::size_t>(std::ranges::count_if(one->ops, [&](const CompareOp& op) {
+        return op.op->sequence < side.ops[finding.place].op->sequence;
+      }));
+    }
+    return key;
   };
-  std::ranges::stable_sort(comparison.findings,
-                           [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });
+  std::vector<std::pair<decltype(place(comparison.findings.front())), std::size_t>> places;
+  for (std::size_t i = 0; i < comparison.findings.size(); ++i) places.emplace_back(place(comparison.findings[i]), i);
+  std::ranges::sort(places);
+  std::vector<CompareFinding> sorted;
+  for (const auto& [key, i] : places) sorted.push_back(std::move(comparison.findings[i]));
+  comparison.findings = std::move(sorted);
 }
 
 // Each once, with the first step that has it.

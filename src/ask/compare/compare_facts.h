@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-inline constexpr std::size_t kMostCandidates = 64;
+inline constexpr std::size_t kMostPairCandidates = 64;
 
 // The largest relative errors of outputs, of earlier steps and of this one so far.
 struct SeenErrors {

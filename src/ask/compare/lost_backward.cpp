@@ -92,6 +92,24 @@ void name_lost_backward(const CompareFacts& facts, CompareFinding& finding, cons
   finding.place = in_golden ? facts.pairs.place_of_golden(lost.ops.front()) : lost.ops.front();
 }
 
+// Second derivatives that one of the two lacks leave its backward passes with other numbers of ops, which pair at random:
+// the call behind which they are lost comes first, unless something before it differs.
+bool name_at_its_call(const CompareFacts& facts, StepFindings& findings, const LostBackward& lost, bool in_golden) {
+  const ComparedOp* call = lost.call == kNoOp ? nullptr : facts.pairs.of_target(lost.call);
+  if (call == nullptr) return false;
+  const auto is_before = [&](const CompareFinding& finding) { return finding.place < lost.call; };
+  const auto is_guess = [](const CompareFinding& finding) { return finding.uncertain; };
+  if (std::ranges::any_of(findings.all(), is_before) || !std::ranges::any_of(findings.all(), is_guess)) return false;
+  CompareFinding& finding = findings.add(in_golden ? FindingKind::missing : FindingKind::inserted, *call,
+                                         call->target.front(), false, nullptr, "");
+  name_lost_backward(facts, finding, lost, in_golden);
+  const CatalogOp* culprit = finding.culprit;
+  std::erase_if(findings.all(), [&](const CompareFinding& other) {
+    return other.culprit != culprit && phase_of(*other.culprit) == Phase::backward;
+  });
+  return true;
+}
+
 }  // namespace
 
 void find_lost_backward(const CompareFacts& facts, StepFindings& findings) {
@@ -105,6 +123,7 @@ void find_lost_backward(const CompareFacts& facts, StepFindings& findings) {
     if (std::ranges::none_of(findings.all(), is_of)) continue;
     const LostBackward lost = lost_backward(facts, in_golden);
     if (lost.ops.size() < 2) continue;
+    if (name_at_its_call(facts, findings, lost, in_golden)) return;
     const CompareSide& side = facts.side(in_golden);
     bool is_named = false;
     std::erase_if(findings.all(), [&](CompareFinding& finding) {

@@ -12,7 +12,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostMakers = 256;
+constexpr std::size_t kMostOpsBefore = 256;
 
 const CatalogTensor* input_of(const CatalogOp& op, std::uint32_t slot) {
   for (const CatalogTensor& tensor : op.tensors) {
@@ -26,7 +26,7 @@ std::set<std::uint32_t> makers_of(const CompareSide& side, std::uint32_t last) {
   if (last == kNoOp) return {};
   std::set<std::uint32_t> makers = {last};
   std::vector<std::uint32_t> border = {last};
-  while (!border.empty() && makers.size() < kMostMakers) {
+  while (!border.empty() && makers.size() < kMostOpsBefore) {
     const std::uint32_t op = border.back();
     border.pop_back();
     for (const CompareInput& input : side.ops[op].inputs) {

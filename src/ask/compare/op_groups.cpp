@@ -110,7 +110,7 @@ std::optional<Judged> OpGroups::elsewhere(std::uint32_t target, std::uint32_t go
   if (own.outputs.empty() || !own.outputs[0]->has_shape) return std::nullopt;
   const std::string_view mine = first_parameter(own);
   std::size_t tried = 0;
-  for (std::uint32_t at = 0; at < facts_.golden.ops.size() && tried < kMostCandidates; ++at) {
+  for (std::uint32_t at = 0; at < facts_.golden.ops.size() && tried < kMostPairCandidates; ++at) {
     const CompareOp& other = facts_.golden.ops[at];
     if (facts_.pairs.of_golden(at) != nullptr || at == golden || other.outputs.empty()) continue;
     if (!OpFamilies::same(*own.family, *other.family) || other.outputs[0]->shape != own.outputs[0]->shape) continue;

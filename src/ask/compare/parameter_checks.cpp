@@ -34,7 +34,7 @@ Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const
       if (input.from != kNoOp || &other == &golden || other.parameter.empty() || other.file.empty()) continue;
       if (other.parameter == golden.parameter || !same_elements(target, other)) continue;
       if (!tried.insert(other.parameter).second) continue;
-      if (tried.size() > kMostCandidates) return {};
+      if (tried.size() > kMostPairCandidates) return {};
       const TensorDifference& found = facts.difference(&target, &other);
       const bool is_same = found.comparable() && found.by == ComparedBy::values && found.different_non_finite == 0;
       if (!is_same || found.relative() >= 1e-6) continue;

@@ -25,7 +25,7 @@ std::uint64_t elements_of(const CatalogTensor& tensor) {
   return tensor.has_shape ? static_cast<std::uint64_t>(element_count(tensor.shape)) : 0;
 }
 
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+std::string_view name_of_kind(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 struct Sums {
   double squares = 0, max = -INFINITY, min = INFINITY;
@@ -166,7 +166,7 @@ void ParameterLayout::relate_by_statistics(const Pool& target, const Pool& golde
   const auto run_from = [&](std::size_t first, std::uint64_t count) {
     std::vector<std::size_t> run;
     for (std::size_t i = first; i < more.names.size() && count > 0; ++i) {
-      if (taken[i] || last_part(more.names[i]) != last_part(more.names[first])) continue;
+      if (taken[i] || name_of_kind(more.names[i]) != name_of_kind(more.names[first])) continue;
       if (elements_of(*more.tensors[i]) > count) return std::vector<std::size_t>();
       count -= elements_of(*more.tensors[i]);
       run.push_back(i);

@@ -105,7 +105,8 @@ void name_differentiated(const CompareFacts& facts, StepFindings& findings, std:
     const bool in_target = golden.empty();
     const bool has_more = std::ranges::any_of(in_target ? own : golden, [&](const ForwardOrigin& origin) {
       const Calls &more = in_target ? mine[origin] : theirs[origin], &fewer = in_target ? theirs[origin] : mine[origin];
-      return fewer.forward > 0 && more.backward > fewer.backward;
+      // Derivatives of a call that one side alone has say nothing of a detach.
+      return fewer.forward > 0 && fewer.forward >= more.forward && more.backward > fewer.backward;
     });
     if (!has_more) continue;
     findings.add(FindingKind::changed, op, op.target.front(), false, nullptr,

@@ -152,39 +152,42 @@ bool check_unseen(const CompareFacts& facts, StepFindings& findings, const Compa
 
 namespace {
 
-// No op is to blame, but the backward passes came to other gradients.
-void find_other_gradient(const CompareFacts& facts, StepFindings& findings) {
-  const CatalogTensor* other = StepEnds(facts).other_gradient(kMaxExplainable);
-  if (other == nullptr) return;
+// Of a step that ends otherwise, though no op was found to differ by itself.
+void add_end(const CompareFacts& facts, StepFindings& findings, const CatalogTensor* end,
+             std::vector<ComparedTensor> ComparedOp::*where, std::string_view words) {
+  if (end == nullptr) return;
   for (const ComparedOp& op : facts.pairs.ops()) {
-    const auto read = std::ranges::find(op.inputs, other, &ComparedTensor::target);
-    if (read == op.inputs.end()) continue;
-    findings
-        .add(FindingKind::op, op, op.target.front(), false, &*read,
-             fmt::format("reads {}, which differs although the losses agree: {}; no op of the backward passes was "
-                         "found to differ by itself",
-                         other->parameter, difference_text(FindingKind::data, *read)))
-        .uncertain = true;
+    const std::vector<ComparedTensor>& tensors = op.*where;
+    const auto at = std::ranges::find(tensors, end, &ComparedTensor::target);
+    if (at == tensors.end() || at->difference->equal || op.target.empty() || op.golden.empty()) continue;
+    const std::string what = fmt::format(fmt::runtime(words), difference_text(FindingKind::data, *at));
+    const CatalogOp* shown = where == &ComparedOp::inputs ? op.target.front() : op.target.back();
+    findings.add(FindingKind::op, op, shown, false, &*at, what).uncertain = true;
     return;
   }
 }
 
-// The two trainings came to other losses, and no op is to blame: a pair that was set aside, or an op of one side alone.
-void find_other_loss(const CompareFacts& facts, StepFindings& findings) {
+// The backward passes came to other gradients; or the two trainings to other losses, or inferences to other results: a
+// pair was set aside, or an op of one side alone is the cause.
+void find_other_end(const CompareFacts& facts, StepFindings& findings) {
   constexpr double kLeast = 1e-3;
-  const CatalogTensor* loss = StepEnds(facts).other_loss(kLeast);
-  if (loss == nullptr) return;
-  for (const ComparedOp& op : facts.pairs.ops()) {
-    const auto given = std::ranges::find(op.outputs, loss, &ComparedTensor::target);
-    if (given == op.outputs.end() || given->difference->equal || op.target.empty() || op.golden.empty()) continue;
-    findings
-        .add(
-            FindingKind::op, op, op.target.back(), false, &*given,
-            fmt::format("gives another loss: {}; no op before it was found to differ by itself (--all shows those that "
-                        "have no counterpart)",
-                        difference_text(FindingKind::data, *given)))
-        .uncertain = true;
-    return;
+  constexpr std::string_view kUnexplained =
+      "{}; no op before it was found to differ by itself (--all shows those that have no counterpart)";
+  StepEnds ends(facts);
+  if (const CatalogTensor* gradient = ends.other_gradient(kMaxExplainable)) {
+    add_end(
+        facts, findings, gradient, &ComparedOp::inputs,
+        fmt::format("reads {}, which differs although the losses agree: {{}}; no op of the backward passes was found "
+                    "to differ by itself",
+                    gradient->parameter));
+  }
+  if (findings.empty()) {
+    add_end(facts, findings, ends.other_loss(kLeast), &ComparedOp::outputs,
+            fmt::format("gives another loss: {}", kUnexplained));
+  }
+  if (findings.empty()) {
+    add_end(facts, findings, ends.other_result(kLeast), &ComparedOp::outputs,
+            fmt::format("gives another result: {}", kUnexplained));
   }
 }
 
@@ -220,8 +223,7 @@ void find_jump(const CompareFacts& facts, StepFindings& findings) {
       seen = std::max(seen, is_left_over ? 0 : difference.relative());
     }
   }
-  find_other_gradient(facts, findings);
-  if (findings.empty()) find_other_loss(facts, findings);
+  find_other_end(facts, findings);
 }
 
 }  // namespace sonde

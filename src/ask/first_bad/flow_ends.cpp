@@ -22,7 +22,7 @@ FlowEnds::FlowEnds(const FlowGraph& graph, const FlowOrigins& origins, const Flo
     const Health health = graph.health_of_value(index);
     if (health.known && !health.bad()) return;  // nothing to absorb
     const End own = own_end(value);
-    for (const BadKind kind : kKinds) {
+    for (const BadKind kind : kBadKinds) {
       if (health.known && !has(health, kind)) continue;
       ends_[index].worst[at(kind)] = end_of(value, own, kind, false);
       ends_[index].pure[at(kind)] = end_of(value, own, kind, true);
@@ -148,7 +148,7 @@ End FlowEnds::end_of_output(const FlowOp& op, std::uint32_t index, std::uint8_t 
     return std::min(End::unknown, of(index, kind));
   }
   End worst = End::absorbed;
-  for (const BadKind next : kKinds) {
+  for (const BadKind next : kBadKinds) {
     if (!passes(flags, kind, op, index, next)) continue;
     is_bad = true;
     const bool other_sign = kind == BadKind::inf && sign_is_new(op, graph_.inputs_of(op, output.slot), health);

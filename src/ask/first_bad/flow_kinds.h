@@ -10,7 +10,7 @@
 namespace sonde {
 
 enum class BadKind : std::uint8_t { nan = 0, inf = 1 };
-inline constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
+inline constexpr BadKind kBadKinds[] = {BadKind::nan, BadKind::inf};
 inline std::size_t at(BadKind kind) { return static_cast<std::size_t>(kind); }
 inline bool has(const Health& health, BadKind kind) { return kind == BadKind::nan ? health.nan : health.inf(); }
 

@@ -11,13 +11,13 @@ FlowOrigins::FlowOrigins(const FlowGraph& graph, bool inputs_before)
     : graph_(graph), inputs_before_(inputs_before), origins_(graph.values().size()) {
   for (std::uint32_t index = 0; index < graph_.values().size(); ++index) {
     if (graph_.values()[index].op != kOutside) continue;
-    for (const BadKind kind : kKinds) {
+    for (const BadKind kind : kBadKinds) {
       if (has(graph_.health_of_value(index), kind)) origins_[index].flags[at(kind)] = bit(RootKind::external);
     }
   }
   for (const FlowOp& op : graph_.ops()) {
     for (const std::uint32_t value : op.outputs) {
-      for (const BadKind kind : kKinds) {
+      for (const BadKind kind : kBadKinds) {
         if (has(graph_.health_of_value(value), kind)) find(value, kind);
       }
     }

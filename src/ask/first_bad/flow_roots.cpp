@@ -29,7 +29,7 @@ FlowRoots::FlowRoots(const FlowGraph& graph, const FlowTraining& training, const
   for (std::uint32_t index = 0; index < graph_.values().size(); ++index) {
     const FlowValue& value = graph_.values()[index];
     const FlowOrigin& origin = origins_.of(index);
-    for (const BadKind kind : kKinds) {
+    for (const BadKind kind : kBadKinds) {
       if (!has(graph_.health_of_value(index), kind)) continue;
       if (value.op == kOutside) {
         const auto reader = std::ranges::find_if(value.readers, [&](const FlowReader& r) {
@@ -196,7 +196,7 @@ void FlowRoots::trace(Root& root) const {
       if (!op.inputs[reader.input].is_read) continue;
       bool goes_on = false;
       for (const std::uint32_t output : op.outputs) {
-        for (const BadKind next : kKinds) {
+        for (const BadKind next : kBadKinds) {
           if (!graph_.feeds(op, op.inputs[reader.input], graph_.values()[output].slot)) continue;
           if (!ends_.passes(origins_.flags(index, kind), kind, op, output, next)) continue;
           goes_on = true;

@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-struct Product {
+struct MatrixProduct {
   double sum = 0;
   double largest_term = 0, a = 0, b = 0;  // the largest term and its factors
   double largest_a = 0, largest_b = 0;
@@ -30,15 +30,15 @@ struct Product {
 };
 
 // `b` is (…, k, n), or (…, n, k) if `transposed`.
-std::optional<Product> matrix_product(const SlotValues& a, const SlotValues& b, bool transposed,
-                                      const Position& place) {
+std::optional<MatrixProduct> matrix_product(const SlotValues& a, const SlotValues& b, bool transposed,
+                                            const Position& place) {
   const std::size_t a_rank = a.shape().size(), b_rank = b.shape().size();
   if (a_rank < 1 || b_rank < 2 || place.empty()) return std::nullopt;
   const std::int64_t k_size = a.shape().back();
   if (b.shape()[transposed ? b_rank - 1 : b_rank - 2] != k_size) return std::nullopt;
   Position at_a = a.broadcast(place), at_b = b.broadcast(place);
   if (at_a.size() >= 2 && place.size() >= 2) at_a[a_rank - 2] = place[place.size() - 2];
-  Product product;
+  MatrixProduct product;
   for (std::int64_t k = 0; k < k_size; ++k) {
     at_a[a_rank - 1] = k;
     at_b[b_rank - 2] = transposed ? place.back() : k;
@@ -61,7 +61,8 @@ std::optional<std::int64_t> multiply_add(std::int64_t a, std::int64_t b, std::in
 }
 
 // (N, C, …) with kernels (O, C / groups, …).
-std::optional<Product> convolution(OpValues& values, const SlotValues& x, const SlotValues& w, const Position& place) {
+std::optional<MatrixProduct> convolution(OpValues& values, const SlotValues& x, const SlotValues& w,
+                                         const Position& place) {
   const std::size_t spatial = w.shape().size() - 2;
   if (w.shape().size() < 3 || x.shape().size() != spatial + 2 || place.size() != spatial + 2) return std::nullopt;
   if (values.number("transposed").value_or(0) != 0 || values.integers("stride").empty()) return std::nullopt;
@@ -70,7 +71,7 @@ std::optional<Product> convolution(OpValues& values, const SlotValues& x, const 
   const double groups = values.number("groups").value_or(1);
   if (!(groups >= 1 && groups <= static_cast<double>(w.shape()[0])) || padding.empty()) return std::nullopt;
   const std::int64_t group = place[1] / (w.shape()[0] / static_cast<std::int64_t>(groups));
-  Product product;
+  MatrixProduct product;
   Position at_w(w.shape().size(), 0), at_x(x.shape().size(), 0);
   at_w[0] = place[1];
   at_x[0] = place[0];
@@ -94,22 +95,22 @@ std::optional<Product> convolution(OpValues& values, const SlotValues& x, const 
   }
 }
 
-struct Factors {
+struct ProductFactors {
   std::uint32_t a = 0, b = 1;
   std::optional<std::uint32_t> bias;  // of the inputs it has
   bool transposed = false, is_convolution = false;
   double alpha = 1, beta = 1;  // what the sum and the bias are multiplied by; a bias times 0 is none
 };
 
-std::optional<Factors> factors_by_work(const OpValues& values) {
-  Factors factors;
+std::optional<ProductFactors> factors_by_work(const OpValues& values) {
+  ProductFactors factors;
   switch (values.work()) {
     case OpWork::linear:
       factors.transposed = true;
       factors.bias = 2;
       return factors;
     case OpWork::add_matrix_product:
-      return Factors{.a = 1, .b = 2, .bias = 0};
+      return ProductFactors{.a = 1, .b = 2, .bias = 0};
     case OpWork::convolution:
       factors.is_convolution = true;
       factors.bias = 2;
@@ -125,8 +126,8 @@ std::optional<Factors> factors_by_work(const OpValues& values) {
   }
 }
 
-std::optional<Factors> factors_of(const OpValues& values) {
-  std::optional<Factors> factors = factors_by_work(values);
+std::optional<ProductFactors> factors_of(const OpValues& values) {
+  std::optional<ProductFactors> factors = factors_by_work(values);
   if (!factors) return factors;
   if (values.work() == OpWork::add_matrix_product) {
     factors->alpha = values.number("alpha").value_or(1);
@@ -137,7 +138,7 @@ std::optional<Factors> factors_of(const OpValues& values) {
 }
 
 // " times 0.5, with the bias": what is done with the sum of products.
-std::string rest_of(const Factors& factors) {
+std::string rest_of(const ProductFactors& factors) {
   std::string text;
   if (factors.alpha != 1) text += fmt::format(", times {}", number_text(factors.alpha));
   if (factors.bias)
@@ -154,7 +155,7 @@ std::optional<double> largest_in(OpValues& values, const CatalogTensor& tensor) 
 }
 
 // From the largest elements alone, if the product itself cannot be computed.
-bool explain_bound(OpValues& values, const Factors& factors, Cause& cause) {
+bool explain_bound(OpValues& values, const ProductFactors& factors, Cause& cause) {
   const CatalogTensor* a = values.input(factors.a);
   const CatalogTensor* b = values.input(factors.b);
   if (a == nullptr || b == nullptr) return false;
@@ -194,7 +195,7 @@ bool explain_bound(OpValues& values, const Factors& factors, Cause& cause) {
 }  // namespace
 
 bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
-  const std::optional<Factors> factors = factors_of(values);
+  const std::optional<ProductFactors> factors = factors_of(values);
   if (!factors) return false;
   const SlotValues* a = values.input_values(factors->a);
   const SlotValues* b = values.input_values(factors->b);
@@ -205,7 +206,7 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
   const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const Position& place = places[0];
-  std::optional<Product> product =
+  std::optional<MatrixProduct> product =
       factors->is_convolution ? convolution(values, *a, *b, place) : matrix_product(*a, *b, factors->transposed, place);
   if (!product) return explain_bound(values, *factors, cause);
   const SlotValues* bias = factors->bias ? values.input_values(*factors->bias) : nullptr;

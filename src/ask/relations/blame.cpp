@@ -11,6 +11,7 @@
 #include "ask/compare/tolerance.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/ends_apart.h"
+#include "ask/relations/ends_without_inputs.h"
 #include "ask/relations/intermediates.h"
 #include "ask/relations/joins.h"
 #include "ask/relations/joins_of_steps.h"
@@ -71,7 +72,7 @@ Relation masked(const Pool& target, std::uint32_t tensor, const Pool& golden) {
     found.parts = {{.golden = i}};
     found.weak = target.tensors[tensor].print.proves_nothing();
     found.difference.by = ComparedBy::values;
-    found.difference.dtype = found.difference.golden_dtype = target.tensors[tensor].of.tensor->dtype;
+    found.difference.dtype = found.difference.golden_dtype = target.tensors[tensor].dtype();
     break;
   }
   return found;
@@ -420,6 +421,23 @@ std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const 
   return judgement;
 }
 
+namespace {
+
+// Where edges follow from values, the last result decides: if it is golden, what was doubted before has no effect, and if
+// nothing was found, the order of the operators shows the first one that differs.
+void settle_without_edges(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
+  if (knows_edges(target) && knows_edges(golden)) return;
+  const bool is_doubted =
+      !judgement.culprits.empty() && judgement.culprits.front().uncertain && !judgement.culprits.front().weight;
+  if (!judgement.culprits.empty() && !is_doubted) return;
+  std::optional<Culprit> end = other_end_without_inputs(target, golden, judgement);
+  if (!end && !last_result_fits(target, judgement)) return;
+  judgement.culprits.clear();
+  if (end) judgement.culprits.push_back(std::move(*end));
+}
+
+}  // namespace
+
 RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads, const MapClaims* claims) {
   RelationJudgement judgement;
   Search search(target, golden, threads);
@@ -456,13 +474,20 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   std::optional<Culprit> quiet = quiet_fault(target, golden, judgement);
   if (!quiet && judgement.golden.empty()) quiet = late_end(target, golden, judgement);
   if (quiet) judgement.culprits.push_back(*quiet);
-  if (has_no_effect(judgement)) return judgement;
+  const bool has_edges = has_inputs(target) && has_inputs(golden);
+  if (has_edges && has_no_effect(judgement)) {
+    settle_without_edges(target, golden, judgement);
+    return judgement;
+  }
   std::set<std::uint32_t> known;  // golden operators that were looked into
   constexpr int kMostRounds = 3;  // what is explained shows others that are not
   for (int i = 0; i < kMostRounds && !judgement.target.empty(); ++i) {
     if (!look_again_inside(target, golden, threads, judgement, known)) break;
   }
-  if (judgement.target.empty()) return judgement;
+  if (!has_edges || judgement.target.empty()) {
+    settle_without_edges(target, golden, judgement);
+    return judgement;
+  }
   Culprit op = op_to_blame(target, golden, judgement);
   judgement.culprits = weights_to_blame(target, golden, judgement);
   // A weight that is read later cannot be the cause, but by an operator that may be meant.
@@ -475,6 +500,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   std::optional<Culprit> reordered = has_values ? std::nullopt : weight_of_other_layer(target, golden, judgement, op);
   if (reordered) judgement.culprits.push_back(std::move(*reordered));
   judgement.culprits.push_back(std::move(op));
+  settle_without_edges(target, golden, judgement);
   return judgement;
 }
 

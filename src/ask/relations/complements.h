@@ -7,7 +7,7 @@
 
 namespace sonde {
 
-inline bool is_flag(const PoolTensor& tensor) { return tensor.of.tensor->dtype == DType::bool8; }
+inline bool is_flag(const PoolTensor& tensor) { return tensor.dtype() == DType::bool8; }
 
 // The tensor of the target is true where a golden one of its size is false, and only there.
 bool is_opposite_of_any(const Pool& target, std::uint32_t tensor, const Pool& golden);

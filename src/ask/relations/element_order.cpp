@@ -84,7 +84,7 @@ std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t ten
   }
   std::int64_t count = 1;
   for (const std::int64_t size : pool.tensors[found.root].whole_shape()) count *= size;
-  if (is_complex(pool.tensors[found.root].of.tensor->dtype)) return std::nullopt;  // `view_as_real` has an axis more
+  if (is_complex(pool.tensors[found.root].dtype())) return std::nullopt;  // `view_as_real` has an axis more
   found.elements.resize(static_cast<std::size_t>(count));
   std::iota(found.elements.begin(), found.elements.end(), std::int64_t{0});
   for (const std::uint32_t mover : std::vector(movers.rbegin(), movers.rend())) {

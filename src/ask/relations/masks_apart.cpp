@@ -88,7 +88,7 @@ std::uint32_t part_to_blame(const Pool& pool, std::uint32_t mask, const std::vec
   std::vector<std::uint32_t> others;
   if (pool.ops[maker].inputs.size() < 2) return mask;
   for (const std::uint32_t input : pool.ops[maker].inputs) {
-    const bool is_flags = pool.tensors[input].of.tensor->dtype == DType::bool8;
+    const bool is_flags = pool.tensors[input].dtype() == DType::bool8;
     const std::optional<double> share = is_flags ? share_of_mask(pool, input) : std::nullopt;
     if (share && !is_share_of(shares, *share)) others.push_back(input);
   }
@@ -115,7 +115,7 @@ std::uint32_t first_maker_of_mask(const Pool& pool, std::uint32_t mask, const au
 std::optional<double> share_of_mask(const Pool& pool, std::uint32_t tensor) {
   const PoolTensor& own = pool.tensors[tensor];
   const TensorPrint& print = own.print;
-  if (own.of.tensor->dtype == DType::bool8)
+  if (own.dtype() == DType::bool8)
     return print.count > 1 ? std::optional(print.whole.sum / static_cast<double>(print.count)) : std::nullopt;
   if (!own.has_fractions()) return std::nullopt;
   if (const std::optional<double> infinite = share_of_infinite(own)) return infinite;
@@ -125,7 +125,7 @@ std::optional<double> share_of_mask(const Pool& pool, std::uint32_t tensor) {
 
 std::uint32_t first_maker_of_flags(const Pool& target, const RelationJudgement& judgement, std::uint32_t op) {
   const std::vector<std::uint32_t>& outputs = target.ops[op].outputs;
-  if (outputs.size() != 1 || target.tensors[outputs[0]].of.tensor->dtype != DType::bool8) return op;
+  if (outputs.size() != 1 || target.tensors[outputs[0]].dtype() != DType::bool8) return op;
   const auto is_golden = [&](std::uint32_t mask) {
     return judgement.relations[mask].is_whole() && !is_bad(judgement.standings[mask]);
   };

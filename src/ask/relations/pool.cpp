@@ -124,6 +124,7 @@ void Pool::read(const Threads& threads, Depth depth, const std::vector<char>* wa
     }
     const RealFile file(std::move(*opened));
     const TensorView view = file.view();
+    tensor.dtype_of_file = file.file.view().dtype;
     tensor.shape = squeezed({view.shape.begin(), view.shape.end()});
     if (depth == Depth::shapes) {
       tensor.print = {};

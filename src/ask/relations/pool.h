@@ -57,11 +57,14 @@ struct PoolTensor {
   TensorPrint print = {};
   std::shared_ptr<const Computed> computed = {};  // an intermediate value of `op`, which is in no dump
   std::vector<std::uint32_t> readers = {};        // operators of the pool
+  DType dtype_of_file = DType::undefined;         // as far as it was read
   bool holds_weights = false;                     // it is a weight, or weights that were moved, joined or cast
 
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
   // Else whole numbers, or flags.
-  bool has_fractions() const { return is_floating(of.tensor->dtype) || is_complex(of.tensor->dtype); }
+  // A file of a free name has it in its own head.
+  DType dtype() const { return of.tensor->dtype != DType::undefined ? of.tensor->dtype : dtype_of_file; }
+  bool has_fractions() const { return is_floating(dtype()) || is_complex(dtype()); }
   std::vector<std::int64_t> whole_shape() const;  // with its 1s, as the program has it
 };
 

@@ -389,9 +389,10 @@ Result<std::unique_ptr<DumpComparison>> compare_by_values(const Catalog& target,
         fmt::format("nothing corresponds: {} of {} parameters are in both", judged.related_weights, judged.weights));
   }
   if (judged.nothing_compared && judged.culprits.empty()) {
-    comparison.left_out.emplace_back(
-        "the results: none of the target has the statistics of a golden one, or the size of one that differs; record "
-        "tensors");
+    const bool has_values = kept->target.has_values() && kept->golden.has_values();
+    comparison.left_out.push_back(
+        fmt::format("the results: none of the target {} a golden one, or the size of one that differs{}",
+                    has_values ? "has the values of" : "has the statistics of", has_values ? "" : "; record tensors"));
   }
   conclude(target, golden, options, comparison);
   return related;

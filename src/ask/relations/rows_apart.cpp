@@ -125,7 +125,7 @@ std::uint32_t RowsApart::maker_of_numbers(std::uint32_t op, std::size_t count) c
       // The step before has the operators that run between two calls of the model.
       std::uint32_t maker = kNoOp;
       for (const PoolTensor& made : target_.tensors) {
-        if (made.op == kNoOp || made.step + 1 != own.step || made.of.tensor->dtype != own.of.tensor->dtype) continue;
+        if (made.op == kNoOp || made.step + 1 != own.step || made.dtype() != own.dtype()) continue;
         if (made.shape == own.shape && rounded_numbers(made.print) == rounded_numbers(own.print)) maker = made.op;
       }
       if (maker != kNoOp) return maker;

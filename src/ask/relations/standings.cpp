@@ -28,7 +28,7 @@ constexpr double kNoise = 1e-5;
 double usual_spacing(const Pool& pool) {
   std::map<double, std::size_t> counts;
   for (const PoolTensor& tensor : pool.tensors) {
-    if (tensor.has_fractions()) ++counts[epsilon_of(tensor.of.tensor->dtype)];
+    if (tensor.has_fractions()) ++counts[epsilon_of(tensor.dtype())];
   }
   const auto most = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
   return most == counts.end() ? 0 : most->first;

@@ -241,7 +241,7 @@ std::vector<std::uint32_t> StepsApart::hiders_before(const std::vector<std::uint
 std::optional<double> StepsApart::golden_hidden_share(std::uint32_t attention) const {
   if (const std::optional<std::uint32_t> mask = input_at(golden_, attention, 3)) {
     const PoolTensor& tensor = golden_.tensors[*mask];
-    if (tensor.print.count == 0 || tensor.of.tensor->dtype != DType::bool8) return std::nullopt;
+    if (tensor.print.count == 0 || tensor.dtype() != DType::bool8) return std::nullopt;
     return 1 - tensor.print.whole.sum / static_cast<double>(tensor.print.count);
   }
   if (number_in(golden_.catalog_op(attention), "is_causal").value_or(0) == 0) return 0;
@@ -278,7 +278,7 @@ std::optional<NumberApart> StepsApart::of_mask(std::uint32_t op) const {
   if (!share || target_.ops[op].inputs.size() < 2) return std::nullopt;
   for (const std::uint32_t input : target_.ops[op].inputs) {
     const PoolTensor& mask = target_.tensors[input];
-    if (mask.of.tensor->dtype != DType::bool8 || mask.print.count == 0) continue;
+    if (mask.dtype() != DType::bool8 || mask.print.count == 0) continue;
     const double own = mask.print.whole.sum / static_cast<double>(mask.print.count);
     constexpr double kSlack = 1e-4;  // of an average with six digits
     if (std::abs(own - *share) < kSlack || std::abs(1 - own - *share) < kSlack) continue;

@@ -112,7 +112,7 @@ std::uint32_t TokensApart::maker_before(std::uint32_t tensor) const {
   std::uint32_t maker = kNoOp;
   for (const PoolTensor& other : target_.tensors) {
     if (other.op == kNoOp || other.step >= own.step || other.step + 1 < own.step) continue;
-    const bool is_it = other.of.tensor->dtype == own.of.tensor->dtype && other.shape == own.shape &&
+    const bool is_it = other.dtype() == own.dtype() && other.shape == own.shape &&
                        other.print.count == own.print.count && other.print.min == own.print.min;
     if (is_it && (maker == kNoOp || other.op > maker)) maker = other.op;
   }

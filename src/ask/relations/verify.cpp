@@ -14,7 +14,7 @@ namespace sonde {
 
 // The largest relative error of two tensors that are related. Weights are copied, not computed.
 double tolerance_for(const PoolTensor& target, const PoolTensor& golden) {
-  const double spacing = std::max(epsilon_of(target.of.tensor->dtype), epsilon_of(golden.of.tensor->dtype));
+  const double spacing = std::max(epsilon_of(target.dtype()), epsilon_of(golden.dtype()));
   const bool are_weights = target.holds_weights || golden.holds_weights;  // those of another step are near
   return are_weights ? std::max(1e-5, 2 * spacing) : std::max(1e-3, 6 * spacing);
 }
@@ -110,8 +110,8 @@ bool agree_in_samples(const PartView& a, const PartView& b, std::int64_t count, 
 TensorDifference difference_by_statistics(const PoolTensor& target, const PoolTensor& golden) {
   TensorDifference found;
   found.by = ComparedBy::statistics;
-  found.dtype = target.of.tensor->dtype;
-  found.golden_dtype = golden.of.tensor->dtype;
+  found.dtype = target.dtype();
+  found.golden_dtype = golden.dtype();
   found.shape = target.of.tensor->shape;
   found.golden_shape = golden.of.tensor->shape;
   const TensorPrint &a = target.print, &b = golden.print;

@@ -24,8 +24,8 @@ namespace sonde {
 namespace {
 
 constexpr std::uint64_t kMostBytes = 8ULL << 30;  // of files that are compared
-constexpr std::size_t kMostFindings = 100;
-constexpr std::size_t kSuspectsShown = 5;
+constexpr std::size_t kMostStomps = 100;
+constexpr std::size_t kSuspectsOfStomp = 5;
 constexpr std::size_t kValuesShown = 3;
 constexpr std::int64_t kMostSorted = 1 << 24;  // elements
 constexpr int kLongestChain = 64;
@@ -331,7 +331,7 @@ void StompSearch::look_at_pair(const CatalogStep& step, const CatalogOp& pair, b
 
 void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const CatalogTensor& written,
                          const Seen& before, const CatalogOp& reader, const CatalogTensor& after, bool watched) {
-  if (report_.findings.size() >= kMostFindings) {
+  if (report_.findings.size() >= kMostStomps) {
     ++report_.findings_left_out;
     return;
   }
@@ -363,11 +363,12 @@ void StompSearch::add_suspects(const CatalogStep& step, const CatalogOp& from, c
   for (auto op = step.ops.rbegin(); op != step.ops.rend(); ++op) {
     if (op->is_parameter || op->sequence <= from.sequence || op->sequence > to.sequence) continue;
     if (&*op == &to && !watched) continue;
-    if (++count > kSuspectsShown) continue;
+    if (++count > kSuspectsOfStomp) continue;
     finding.evidence.push_back(fmt::format("suspect: {}{}{}", op->op_name, line_text(*op),
                                            nature_of(op->op_type).in_place ? ", which writes in place" : ""));
   }
-  if (count > kSuspectsShown) finding.evidence.push_back(fmt::format("and {} operators more", count - kSuspectsShown));
+  if (count > kSuspectsOfStomp)
+    finding.evidence.push_back(fmt::format("and {} operators more", count - kSuspectsOfStomp));
   finding.evidence.emplace_back(
       "or the program's own lines between them: NumPy on the same memory, data_ptr, another library or thread");
 }

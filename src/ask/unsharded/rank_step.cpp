@@ -29,7 +29,7 @@ const std::vector<std::uint32_t>& GoldenStep::ops_of_call(std::uint32_t op) cons
 
 std::vector<const CompareInput*> GoldenStep::inputs_of_call(std::uint32_t op) const {
   const std::vector<std::uint32_t>& ops = ops_of_call(op);
-  if (ops.size() > 1) return inputs_of(side(), {ops});
+  if (ops.size() > 1) return inputs_of(side(), SiteCall{ops});
   std::vector<const CompareInput*> inputs;
   for (const CompareInput& input : side().ops[op].inputs) inputs.push_back(&input);
   return inputs;

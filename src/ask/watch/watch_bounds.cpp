@@ -23,8 +23,8 @@ double largest_size(const Bounds& of) { return std::max(std::abs(of.low), std::a
 double smallest_size(const Bounds& of) { return of.low > 0 ? of.low : of.high < 0 ? -of.high : 0; }
 
 // All that follows from the known numbers, as intervals.
-struct Numbers {
-  explicit Numbers(const KnownNumbers& known)
+struct BoundNumbers {
+  explicit BoundNumbers(const KnownNumbers& known)
       : counts(known),
         n(static_cast<double>(known.count.value_or(0))),
         max(around(known.max, known.rounding)),
@@ -50,7 +50,7 @@ struct Numbers {
   Bounds max, min, mean, norm, size;  // size: of the element that is farthest from zero
 };
 
-Bounds abs_mean_of(const Numbers& x) {
+Bounds abs_mean_of(const BoundNumbers& x) {
   Bounds bounds = {smallest_size(x.mean), x.size.high};
   if (x.n > 0) {
     bounds.high = std::min(bounds.high, x.norm.high / std::sqrt(x.n));
@@ -69,7 +69,7 @@ Bounds abs_mean_of(const Numbers& x) {
 }
 
 // Of a sample; the sums of squares are s = l2norm^2 - n mean^2.
-Bounds sd_of(const Numbers& x) {
+Bounds sd_of(const BoundNumbers& x) {
   if (x.n == 0) return at_least(0);
   if (x.n == 1) return {0, 0};
   const double spread = x.max.high - x.min.low, sample = x.n / (x.n - 1);
@@ -87,7 +87,7 @@ Bounds sd_of(const Numbers& x) {
 }
 
 // Elements that are not zero.
-Bounds nonzero_of(const Numbers& x) {
+Bounds nonzero_of(const BoundNumbers& x) {
   Bounds count = {0, x.n > 0 ? x.n : std::numeric_limits<double>::infinity()};
   const auto& [max, min, mean, norm, all, positive, negative, zero, rounding] = x.counts;
   if (positive && negative) {
@@ -112,14 +112,14 @@ Bounds nonzero_of(const Numbers& x) {
   return count;
 }
 
-Bounds zero_percentage_of(const Numbers& x) {
+Bounds zero_percentage_of(const BoundNumbers& x) {
   const Bounds nonzero = nonzero_of(x);
   if (x.n == 0) return {nonzero.high == 0 ? 100.0 : 0, nonzero.low > 0 ? std::nextafter(100.0, 0.0) : 100};
   return {100 * (x.n - nonzero.high) / x.n, 100 * (x.n - nonzero.low) / x.n};
 }
 
 // The sum of (x - start)(end - x) over the elements: positive for those in the range, at most ((end - start) / 2)^2.
-Bounds sum_of_parabola(const ValueRange& range, const Numbers& x) {
+Bounds sum_of_parabola(const ValueRange& range, const BoundNumbers& x) {
   const double sum = range.start + range.end, product = range.start * range.end;
   const double low = std::min(sum * x.mean.low, sum * x.mean.high);
   const double high = std::max(sum * x.mean.low, sum * x.mean.high);
@@ -132,7 +132,7 @@ Bounds sum_of_parabola(const ValueRange& range, const Numbers& x) {
 }  // namespace
 
 Bounds bounds_of(Quantity quantity, const KnownNumbers& known) {
-  const Numbers x(known);
+  const BoundNumbers x(known);
   switch (quantity) {
     case Quantity::max:
       return x.max;
@@ -154,7 +154,7 @@ Bounds bounds_of(Quantity quantity, const KnownNumbers& known) {
 }
 
 Bounds range_bounds(const ValueRange& range, const KnownNumbers& known) {
-  const Numbers x(known);
+  const BoundNumbers x(known);
   if (x.min.low >= range.start && x.max.high <= range.end) return {100, 100};
   if (x.max.high < range.start || x.min.low > range.end) return {0, 0};
   if (x.n == 0) return {0, 100};
@@ -185,7 +185,7 @@ Bounds range_bounds(const ValueRange& range, const KnownNumbers& known) {
 }
 
 Bounds update_bounds(const KnownNumbers& current, const KnownNumbers& previous, double epsilon) {
-  const Numbers now(current), old(previous);
+  const BoundNumbers now(current), old(previous);
   const Bounds now_size = abs_mean_of(now), old_size = abs_mean_of(old);
   const auto apart = [](const Bounds& a, const Bounds& b) { return std::max({0.0, a.low - b.high, b.low - a.high}); };
   Bounds change = {std::max(apart(now.mean, old.mean), apart(now_size, old_size)), now_size.high + old_size.high};
@@ -198,7 +198,7 @@ Bounds update_bounds(const KnownNumbers& current, const KnownNumbers& previous, 
 }
 
 bool must_differ(const KnownNumbers& current, const KnownNumbers& previous, const Tolerance& tolerance) {
-  const Numbers now(current), old(previous);
+  const BoundNumbers now(current), old(previous);
   const double most = tolerance.absolute + tolerance.relative * old.size.high;  // of each element
   const auto apart = [](const Bounds& a, const Bounds& b) { return std::max(a.low - b.high, b.low - a.high); };
   return apart(now.max, old.max) > most || apart(now.min, old.min) > most || apart(now.mean, old.mean) > most;

@@ -19,83 +19,83 @@ using enum NodeCategory;
 
 constexpr double kMost = std::numeric_limits<double>::max();  // every finite number is allowed
 
-constexpr ConditionParameter at_least(std::string_view name, Quantity quantity, Relation relation, double low,
+constexpr ConditionParameter at_least(std::string_view name, Quantity quantity, Inequality relation, double low,
                                       double high, std::optional<double> fallback = std::nullopt) {
   return {name, Kind::check, quantity, relation, low, high, false, fallback, false};
 }
-constexpr ConditionParameter any(std::string_view name, Quantity quantity, Relation relation) {
+constexpr ConditionParameter any(std::string_view name, Quantity quantity, Inequality relation) {
   return at_least(name, quantity, relation, -kMost, kMost);
 }
 constexpr ConditionParameter hidden(std::string_view name, double fallback, double high = kMost) {
-  return {name, Kind::hidden, none, Relation::none, 0, high, false, fallback, false};
+  return {name, Kind::hidden, none, Inequality::none, 0, high, false, fallback, false};
 }
-constexpr ConditionParameter in_range(std::string_view name, Relation relation) {
+constexpr ConditionParameter in_range(std::string_view name, Inequality relation) {
   return {name, Kind::check, range_percentage, relation, 0, 100, false, std::nullopt, true};
 }
 constexpr ConditionParameter end_of_range(std::string_view name) {
-  return {name, Kind::support, none, Relation::none, -kMost, kMost, false, std::nullopt, false};
+  return {name, Kind::support, none, Inequality::none, -kMost, kMost, false, std::nullopt, false};
 }
 
 constexpr ConditionParameter kInitialization[] = {
-    at_least("zero_percentage_ge", zero_percentage, Relation::ge, 0, 100, 100),
-    any("max_gt", max, Relation::gt),
-    any("min_lt", min, Relation::lt),
+    at_least("zero_percentage_ge", zero_percentage, Inequality::ge, 0, 100, 100),
+    any("max_gt", max, Inequality::gt),
+    any("min_lt", min, Inequality::lt),
 };
 constexpr ConditionParameter kTooLarge[] = {
-    at_least("abs_mean_gt", abs_mean, Relation::gt, 0, kMost),
-    any("max_gt", max, Relation::gt),
-    any("min_gt", min, Relation::gt),
-    any("mean_gt", mean, Relation::gt),
+    at_least("abs_mean_gt", abs_mean, Inequality::gt, 0, kMost),
+    any("max_gt", max, Inequality::gt),
+    any("min_gt", min, Inequality::gt),
+    any("mean_gt", mean, Inequality::gt),
 };
 constexpr ConditionParameter kTooSmall[] = {
-    at_least("abs_mean_lt", abs_mean, Relation::lt, 0, kMost),
-    any("max_lt", max, Relation::lt),
-    any("min_lt", min, Relation::lt),
-    any("mean_lt", mean, Relation::lt),
+    at_least("abs_mean_lt", abs_mean, Inequality::lt, 0, kMost),
+    any("max_lt", max, Inequality::lt),
+    any("min_lt", min, Inequality::lt),
+    any("mean_lt", mean, Inequality::lt),
 };
 constexpr ConditionParameter kNotChanged[] = {
-    {Tolerances::kRelative, Kind::check, none, Relation::none, 0, kMost, false, 1e-5, false},
+    {Tolerances::kRelative, Kind::check, none, Inequality::none, 0, kMost, false, 1e-5, false},
     hidden(Tolerances::kAbsolute, 1e-8),
     hidden("equal_nan", 0, 1),
 };
 constexpr ConditionParameter kChangeTooLarge[] = {
-    at_least("abs_mean_update_ratio_gt", update_ratio, Relation::gt, 0, kMost, 0.1),
+    at_least("abs_mean_update_ratio_gt", update_ratio, Inequality::gt, 0, kMost, 0.1),
     hidden("epsilon", 1e-9),
 };
 constexpr ConditionParameter kChangeTooSmall[] = {
-    at_least("abs_mean_update_ratio_lt", update_ratio, Relation::lt, 0, kMost, 1e-4),
+    at_least("abs_mean_update_ratio_lt", update_ratio, Inequality::lt, 0, kMost, 1e-4),
     hidden("epsilon", 1e-9),
 };
 // The Python package uses the ratio.
 constexpr ConditionParameter kChangeAbove[] = {
-    at_least("abs_mean_update_ratio_gt", update_ratio, Relation::gt, 0, kMost),
+    at_least("abs_mean_update_ratio_gt", update_ratio, Inequality::gt, 0, kMost),
     hidden("epsilon", 1e-9),
 };
 constexpr ConditionParameter kChangeBelow[] = {
-    at_least("abs_mean_update_ratio_lt", update_ratio, Relation::lt, 0, kMost),
+    at_least("abs_mean_update_ratio_lt", update_ratio, Inequality::lt, 0, kMost),
     hidden("epsilon", 1e-9),
 };
 constexpr ConditionParameter kRange[] = {
     end_of_range("range_start_inclusive"),
     end_of_range("range_end_inclusive"),
-    in_range("range_percentage_lt", Relation::lt),
-    in_range("range_percentage_gt", Relation::gt),
-    {"max_min_lt", Kind::check, max_min, Relation::lt, 0, kMost, true, std::nullopt, false},
-    at_least("max_min_gt", max_min, Relation::gt, 0, kMost),
+    in_range("range_percentage_lt", Inequality::lt),
+    in_range("range_percentage_gt", Inequality::gt),
+    {"max_min_lt", Kind::check, max_min, Inequality::lt, 0, kMost, true, std::nullopt, false},
+    at_least("max_min_gt", max_min, Inequality::gt, 0, kMost),
 };
 constexpr ConditionParameter kAllZero[] = {
-    at_least("zero_percentage_ge", zero_percentage, Relation::ge, 0, 100, 100),
+    at_least("zero_percentage_ge", zero_percentage, Inequality::ge, 0, 100, 100),
 };
-constexpr ConditionParameter kMaxGt[] = {any("param", max, Relation::gt)};
-constexpr ConditionParameter kMaxLt[] = {any("param", max, Relation::lt)};
-constexpr ConditionParameter kMinGt[] = {any("param", min, Relation::gt)};
-constexpr ConditionParameter kMinLt[] = {any("param", min, Relation::lt)};
-constexpr ConditionParameter kMaxMinGt[] = {any("param", max_min, Relation::gt)};
-constexpr ConditionParameter kMaxMinLt[] = {any("param", max_min, Relation::lt)};
-constexpr ConditionParameter kMeanGt[] = {any("param", mean, Relation::gt)};
-constexpr ConditionParameter kMeanLt[] = {any("param", mean, Relation::lt)};
-constexpr ConditionParameter kSdGt[] = {any("param", sd, Relation::gt)};
-constexpr ConditionParameter kSdLt[] = {any("param", sd, Relation::lt)};
+constexpr ConditionParameter kMaxGt[] = {any("param", max, Inequality::gt)};
+constexpr ConditionParameter kMaxLt[] = {any("param", max, Inequality::lt)};
+constexpr ConditionParameter kMinGt[] = {any("param", min, Inequality::gt)};
+constexpr ConditionParameter kMinLt[] = {any("param", min, Inequality::lt)};
+constexpr ConditionParameter kMaxMinGt[] = {any("param", max_min, Inequality::gt)};
+constexpr ConditionParameter kMaxMinLt[] = {any("param", max_min, Inequality::lt)};
+constexpr ConditionParameter kMeanGt[] = {any("param", mean, Inequality::gt)};
+constexpr ConditionParameter kMeanLt[] = {any("param", mean, Inequality::lt)};
+constexpr ConditionParameter kSdGt[] = {any("param", sd, Inequality::gt)};
+constexpr ConditionParameter kSdLt[] = {any("param", sd, Inequality::lt)};
 
 // Sorted by id.
 constexpr ConditionInfo kConditions[] = {

@@ -60,7 +60,7 @@ enum class Quantity : std::uint8_t {
   max_min,
   update_ratio
 };
-enum class Relation : std::uint8_t { none, gt, lt, ge };
+enum class Inequality : std::uint8_t { none, gt, lt, ge };
 
 struct ConditionParameter {
   enum class Kind : std::uint8_t {
@@ -71,7 +71,7 @@ struct ConditionParameter {
   std::string_view name;
   Kind kind = Kind::check;
   Quantity quantity = Quantity::none;
-  Relation relation = Relation::none;
+  Inequality relation = Inequality::none;
   double low, high;                // its range; both included
   bool without_low;                // `low` itself is invalid
   std::optional<double> fallback;  // its default

@@ -63,15 +63,15 @@ std::optional<double> actual_of(Quantity quantity, const WatchCondition& conditi
   return std::nullopt;
 }
 
-bool holds(double actual, Relation relation, double value) {
+bool holds(double actual, Inequality relation, double value) {
   switch (relation) {
-    case Relation::gt:
+    case Inequality::gt:
       return actual > value;
-    case Relation::lt:
+    case Inequality::lt:
       return actual < value;
-    case Relation::ge:
+    case Inequality::ge:
       return actual >= value;
-    case Relation::none:
+    case Inequality::none:
       break;
   }
   return false;
@@ -97,7 +97,7 @@ Bounds bounds_for(Quantity quantity, const WatchCondition& condition, const Watc
 }
 
 // Empty: values on both sides of the threshold are possible.
-std::optional<bool> holds(const Bounds& bounds, Relation relation, double value) {
+std::optional<bool> holds(const Bounds& bounds, Inequality relation, double value) {
   const bool least = holds(bounds.low, relation, value), most = holds(bounds.high, relation, value);
   if (std::isnan(bounds.low) || std::isnan(bounds.high) || least != most) return std::nullopt;
   return least;
@@ -114,7 +114,7 @@ bool decide(const ConditionParameter& about, const WatchCondition& condition, co
   parameter.hit = *hit;
   if (bounds.high - bounds.low <= kEqual * std::abs(bounds.high)) {
     parameter.actual = (bounds.low + bounds.high) / 2;
-  } else if (about.relation == Relation::lt) {
+  } else if (about.relation == Inequality::lt) {
     parameter.at_most = bounds.high;
   } else {
     parameter.at_least = bounds.low;

@@ -14,9 +14,9 @@
 namespace sonde {
 namespace {
 
-class Check {
+class PointCheck {
  public:
-  Check(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchOptions& options)
+  PointCheck(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchOptions& options)
       : catalog_(catalog), watchpoints_(watchpoints), options_(options), items_(catalog, watchpoints) {}
 
   WatchReport run() {
@@ -50,7 +50,7 @@ class Check {
   WatchReport report_;
 };
 
-void Check::look_at_overflows() {
+void PointCheck::look_at_overflows() {
   std::map<std::uint32_t, OverflowRecords> by_rank;
   for (WatchItem& item : items_.all()) {
     const bool asked = std::ranges::any_of(items_.entries_of(item), [&](const WatchEntry& entry) {
@@ -65,7 +65,7 @@ void Check::look_at_overflows() {
   }
 }
 
-std::string Check::gap_reason(const WatchItem& item, const WatchEntry& entry) const {
+std::string PointCheck::gap_reason(const WatchItem& item, const WatchEntry& entry) const {
   if (!item.problem.empty()) return item.problem;
   if (needs_previous(items_.condition(entry).info->check) && !item.previous_problem.empty())
     return item.previous_problem;
@@ -76,7 +76,7 @@ std::string Check::gap_reason(const WatchItem& item, const WatchEntry& entry) co
 }
 
 // Operators in the order of the run: the data flow says what an input was.
-void Check::look_at_effects() {
+void PointCheck::look_at_effects() {
   std::map<TensorPlace, const WatchEntry*> wanted;
   for (const WatchEntry& entry : items_.entries()) {
     if (items_.condition(entry).info->check == WatchCheck::without_effect) wanted[entry.place] = &entry;
@@ -99,7 +99,7 @@ void Check::look_at_effects() {
   }
 }
 
-void Check::report_effect(const WatchItem& item, const WatchEntry& entry) {
+void PointCheck::report_effect(const WatchItem& item, const WatchEntry& entry) {
   const Effect& effect = effects_.at(item.place);
   if (effect.kind == Effect::Kind::seen) return;
   const CatalogTensor& tensor = tensor_of(catalog_, item.place);
@@ -118,7 +118,7 @@ void Check::report_effect(const WatchItem& item, const WatchEntry& entry) {
   report_.hits.push_back(std::move(hit));
 }
 
-void Check::report_entry(const WatchItem& item, const WatchEntry& entry, const WatchFacts& facts) {
+void PointCheck::report_entry(const WatchItem& item, const WatchEntry& entry, const WatchFacts& facts) {
   if (items_.condition(entry).info->check == WatchCheck::without_effect) return report_effect(item, entry);
   const CatalogTensor& tensor = tensor_of(catalog_, item.place);
   WatchHit hit;
@@ -164,7 +164,7 @@ void Check::report_entry(const WatchItem& item, const WatchEntry& entry, const W
   report_.hits.push_back(std::move(hit));
 }
 
-void Check::report_on(const WatchItem& item) {
+void PointCheck::report_on(const WatchItem& item) {
   if (item.read) {
     ++report_.files;
     report_.bytes += item.bytes;
@@ -176,7 +176,7 @@ void Check::report_on(const WatchItem& item) {
   add_problems(item);
 }
 
-void Check::add_problems(const WatchItem& item) {
+void PointCheck::add_problems(const WatchItem& item) {
   const auto add = [&](const TensorPlace& place, const std::string& message) {
     const std::filesystem::path path = rank_of(catalog_, place).directory / tensor_of(catalog_, place).file;
     const bool is_known = !report_.problems.empty() && report_.problems.back().path == path;
@@ -186,12 +186,12 @@ void Check::add_problems(const WatchItem& item) {
   if (item.previous_unreadable) add(*item.previous.place, item.previous_problem);
 }
 
-void Check::sort_hits() {
+void PointCheck::sort_hits() {
   std::ranges::stable_sort(
       report_.hits, {}, [](const WatchHit& hit) { return std::tuple(hit.timestamp_us, hit.tensor, hit.watchpoint); });
 }
 
-void Check::add_notes() {
+void PointCheck::add_notes() {
   for (const Watchpoint& watchpoint : watchpoints_) {
     const WatchCheck check = watchpoint.condition.info->check;
     const auto is_at_start = [&](const TensorPlace& place) { return step_of(catalog_, place).id.number == 0; };
@@ -213,7 +213,7 @@ void Check::add_notes() {
 
 WatchReport check_watchpoints(const Catalog& catalog, std::span<const Watchpoint> watchpoints,
                               const WatchOptions& options) {
-  WatchReport report = Check(catalog, watchpoints, options).run();
+  WatchReport report = PointCheck(catalog, watchpoints, options).run();
   keep_origins_of_zeros(catalog, watchpoints, report);
   return report;
 }

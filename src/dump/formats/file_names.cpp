@@ -24,7 +24,7 @@ std::string_view take_last(std::string_view& rest, char separator) {
   return part;
 }
 
-using Fields = std::span<const std::string_view>;
+using NameFields = std::span<const std::string_view>;
 
 bool is_number(std::string_view text) {
   std::uint64_t ignored = 0;
@@ -32,7 +32,7 @@ bool is_number(std::string_view text) {
 }
 
 // From the beginning of the first field to the end of the last.
-std::string_view join(Fields fields) {
+std::string_view join(NameFields fields) {
   if (fields.empty()) return {};
   return {fields.front().data(),
           static_cast<std::size_t>(fields.back().data() + fields.back().size() - fields.front().data())};
@@ -41,9 +41,9 @@ std::string_view join(Fields fields) {
 constexpr std::size_t kShortestTime = 13;  // digits: microseconds since 1970 have 16, and libfoo.so.1.2.3 is not a dump
 
 // FFTS+: task_type.context_id.thread_id.device_id after the time.
-bool ends_in_slices(Fields fields) {
+bool ends_in_slices(NameFields fields) {
   if (fields.size() < 8) return false;
-  const Fields last = fields.last(4);
+  const NameFields last = fields.last(4);
   const bool is_kind = is_number(last[0]) || last[0] == "FFTSPLUS";
   return is_kind && is_number(last[1]) && is_number(last[2]) && is_number(last[3]);
 }
@@ -59,7 +59,7 @@ bool is_swapped(std::string_view op_type, std::string_view op_name) {
 
 // "{op_type}.{op_name}.{task}[.{stream}].{time}", where op_name may hold dots (2.0), a dump number may precede the task
 // (ACL graphs), and four fields may follow.
-bool parse_op_fields(Fields fields, TensorFileName& out) {
+bool parse_op_fields(NameFields fields, TensorFileName& out) {
   if (ends_in_slices(fields) && fields[fields.size() - 5].size() >= kShortestTime)
     fields = fields.first(fields.size() - 4);
   std::size_t numbers = 0;
@@ -87,7 +87,7 @@ bool parse_npy_name(std::string_view name, TensorFileName& out) {
     if (after > 0) out.format = fields[side + 2];
     if (after > 1) out.dtype = fields[side + 3];
     if (after > 0 && out.format.empty()) return false;
-    return parse_op_fields(Fields(fields).first(side), out);
+    return parse_op_fields(NameFields(fields).first(side), out);
   }
   return false;
 }
@@ -121,8 +121,8 @@ bool parse_fx_name(std::string_view name, TensorFileName& out) {
   out.is_input = fields[side] == "INPUT";
   if (!out.is_input && fields[side] != "OUTPUT") return false;
   if (!parse_digits(fields[side + 1], out.slot)) return false;
-  if (in_list) out.key = join(Fields(fields).subspan(side + 1, 2));
-  const std::string_view node = join(Fields(fields).first(side));
+  if (in_list) out.key = join(NameFields(fields).subspan(side + 1, 2));
+  const std::string_view node = join(NameFields(fields).first(side));
   const std::size_t dash = node.find('-');
   if (dash == std::string_view::npos || dash == 0 || dash + 1 == node.size()) return false;
   out.op_name = node;

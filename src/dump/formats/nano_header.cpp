@@ -23,9 +23,9 @@ constexpr std::array<std::int32_t, 42> kCannTypes = {1,  2,  3,  7,  4,  kNoType
 
 struct CutOff {};  // thrown inside this file
 
-class Reader {
+class HeaderReader {
  public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  explicit HeaderReader(std::string_view bytes) : bytes_(bytes) {}
 
   template <typename Number>
   Number take() {
@@ -48,7 +48,7 @@ class Reader {
   std::string_view bytes_;
 };
 
-std::vector<std::uint64_t> take_dims(Reader reader) {
+std::vector<std::uint64_t> take_dims(HeaderReader reader) {
   std::vector<std::uint64_t> dims;
   while (!reader.done()) {
     if (dims.size() == kMostDimensions) throw CutOff();
@@ -63,22 +63,22 @@ struct Described {
   bool has_shape = false;
 };
 
-void take_parts(Reader reader, Described& out) {
+void take_parts(HeaderReader reader, Described& out) {
   while (!reader.done()) {
     const auto tag = reader.take<std::uint32_t>();
     const std::string_view value = reader.take_bytes(reader.take<std::uint32_t>());
     if (tag == kShape) {
-      out.tensor.shape = take_dims(Reader(value));
+      out.tensor.shape = take_dims(HeaderReader(value));
       out.has_shape = true;
     } else if (tag == kOriginalShape) {
-      out.tensor.original_shape = take_dims(Reader(value));
+      out.tensor.original_shape = take_dims(HeaderReader(value));
     } else if (tag == kOriginalName && out.tensor.original) {
       out.tensor.original->op_name = value;
     }
   }
 }
 
-Described take_tensor(Reader& reader, bool is_input) {
+Described take_tensor(HeaderReader& reader, bool is_input) {
   Described out;
   out.ge_type = reader.take<std::int32_t>();
   out.tensor.format = reader.take<std::int32_t>();
@@ -92,7 +92,7 @@ Described take_tensor(Reader& reader, bool is_input) {
   out.tensor.address = reader.take<std::uint64_t>();
   reader.take<std::uint64_t>();  // offset on the device
   out.tensor.bytes = reader.take<std::uint64_t>();
-  take_parts(Reader(reader.take_bytes(reader.take<std::uint32_t>())), out);
+  take_parts(HeaderReader(reader.take_bytes(reader.take<std::uint32_t>())), out);
   return out;
 }
 
@@ -101,7 +101,7 @@ std::int32_t cann_type_of(std::int32_t ge_type) {
   return ge_type >= 0 && row < kCannTypes.size() ? kCannTypes[row] : kNoType;
 }
 
-void take_side(Reader& reader, bool is_input, std::vector<ContainerTensor>& side) {
+void take_side(HeaderReader& reader, bool is_input, std::vector<ContainerTensor>& side) {
   const auto count = reader.take<std::uint32_t>();
   for (std::uint32_t i = 0; i < count; ++i) {  // every element takes bytes of the header, so a false count fails
     Described described = take_tensor(reader, is_input);
@@ -120,7 +120,7 @@ void take_side(Reader& reader, bool is_input, std::vector<ContainerTensor>& side
 Result<Container> parse_nano_header(std::string_view header) {
   Container container;
   container.is_nano = true;
-  Reader reader(header);
+  HeaderReader reader(header);
   try {
     if (reader.take<std::uint32_t>() != kNanoMagic) throw CutOff();
     container.version = fmt::format("{}", reader.take<std::uint32_t>());

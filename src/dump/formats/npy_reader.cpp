@@ -11,7 +11,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::uint64_t kLongestNpyHeader = 1 << 20;
 
 // The Python literal in the header: {'descr': '<f4', 'fortran_order': False, 'shape': (2,3,), }.
@@ -179,10 +179,10 @@ std::vector<std::int64_t> strides_of(const NpyHeader& header) {
 
 }  // namespace
 
-bool is_npy(std::string_view start) { return start.starts_with(kMagic); }
+bool is_npy(std::string_view start) { return start.starts_with(kNpyMagic); }
 
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes) {
-  if (start.size() < 10 || !start.starts_with(kMagic)) {
+  if (start.size() < 10 || !start.starts_with(kNpyMagic)) {
     return corrupt("it is not an npy file: it does not start with 93 'NUMPY'");
   }
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(start[i]); };

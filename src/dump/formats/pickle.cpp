@@ -97,35 +97,35 @@ class Machine {
     return line;
   }
 
-  Node& push(Kind kind) {
+  PickleNode& push(Kind kind) {
     if (nodes_.size() >= kMostNodes) refuse(fmt::format("the pickle has more than {} objects", kMostNodes));
-    stack_.push_back(static_cast<NodeId>(nodes_.size()));
-    Node& node = nodes_.emplace_back();
+    stack_.push_back(static_cast<PickleId>(nodes_.size()));
+    PickleNode& node = nodes_.emplace_back();
     node.kind = kind;
     return node;
   }
-  NodeId pop() {
+  PickleId pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
       fail(ErrorCode::corrupt, "the pickle takes more objects than it has");
       return push_other();
     }
-    const NodeId top = stack_.back();
+    const PickleId top = stack_.back();
     stack_.pop_back();
     return top;
   }
-  NodeId push_other() {
+  PickleId push_other() {
     push(Kind::other);
-    const NodeId id = stack_.back();
+    const PickleId id = stack_.back();
     stack_.pop_back();
     return id;
   }
   // Takes all items since the last mark.
-  std::vector<NodeId> pop_mark() {
+  std::vector<PickleId> pop_mark() {
     if (marks_.empty()) {
       fail(ErrorCode::corrupt, "the pickle has no mark where it needs one");
       return {};
     }
-    std::vector<NodeId> items(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()), stack_.end());
+    std::vector<PickleId> items(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()), stack_.end());
     stack_.resize(marks_.back());
     marks_.pop_back();
     return items;
@@ -276,12 +276,12 @@ class Machine {
     }
   }
   void run_duplicate() {
-    const NodeId top = pop();
+    const PickleId top = pop();
     stack_.push_back(top);
     stack_.push_back(top);
     if (stack_.size() > kMostNodes) refuse(fmt::format("the pickle has more than {} objects", kMostNodes));
   }
-  void push_items(Kind kind, std::vector<NodeId> items) {
+  void push_items(Kind kind, std::vector<PickleId> items) {
     if (kind == Kind::dictionary && items.size() % 2 != 0) fail(ErrorCode::corrupt, "a key of the pickle has no value");
     count_items(items.size());
     push(kind).items = std::move(items);
@@ -291,23 +291,23 @@ class Machine {
     if (item_count_ > 4 * kMostNodes) refuse(fmt::format("the pickle has more than {} items", 4 * kMostNodes));
   }
   void run_tuple(std::size_t count) {
-    std::vector<NodeId> items(count);
+    std::vector<PickleId> items(count);
     for (std::size_t i = count; i-- > 0;) items[i] = pop();
     push_items(Kind::sequence, std::move(items));
   }
   void run_set_item() {
-    const NodeId value = pop(), key = pop();
+    const PickleId value = pop(), key = pop();
     add_items(Kind::dictionary, {key, value});
   }
-  void add_items(Kind kind, const std::vector<NodeId>& items) {
-    const NodeId to = pop();
+  void add_items(Kind kind, const std::vector<PickleId>& items) {
+    const PickleId to = pop();
     if (error_) return;
     stack_.push_back(to);
     if (nodes_[to].kind != kind || (kind == Kind::dictionary && items.size() % 2 != 0)) {
       return fail(ErrorCode::corrupt, "the pickle puts items into something that is not a container of such");
     }
     count_items(items.size());
-    std::vector<NodeId>& into = nodes_[to].items;
+    std::vector<PickleId>& into = nodes_[to].items;
     into.insert(into.end(), items.begin(), items.end());
   }
 
@@ -379,7 +379,7 @@ class Machine {
     if (!error_) push(Kind::global).text = bytes_.substr(begin, at_ - begin - 1);
   }
   void run_stack_global() {
-    const NodeId name = pop(), module = pop();
+    const PickleId name = pop(), module = pop();
     if (error_) return;
     if (nodes_[name].kind != Kind::text || nodes_[module].kind != Kind::text) {
       return fail(ErrorCode::corrupt, "the name of a global of the pickle is not text");
@@ -405,7 +405,7 @@ class Machine {
   // Sets attributes of an object. They do not matter for the allowed classes.
   void run_build() {
     pop();
-    const NodeId object = pop();
+    const PickleId object = pop();
     stack_.push_back(object);
     const Kind kind = nodes_[object].kind;
     if (kind != Kind::dictionary && kind != Kind::tensor) {
@@ -413,12 +413,12 @@ class Machine {
     }
   }
   void run_reduce() {
-    const NodeId arguments = pop(), function = pop();
+    const PickleId arguments = pop(), function = pop();
     if (error_) return;
     call(function, arguments, 0);
   }
 
-  void call(NodeId function, NodeId arguments, std::size_t depth) {
+  void call(PickleId function, PickleId arguments, std::size_t depth) {
     const std::string_view name = nodes_[function].text;
     const auto known = nodes_[function].kind == Kind::global ? std::ranges::find(kFunctions, name, &Function::name)
                                                              : std::end(kFunctions);
@@ -427,7 +427,7 @@ class Machine {
                                 nodes_[function].kind == Kind::global ? readable(name) : "something unnamed"));
     }
     if (nodes_[arguments].kind != Kind::sequence) return fail(ErrorCode::corrupt, "arguments are not a tuple");
-    const std::vector<NodeId>& items = nodes_[arguments].items;  // nodes stay where they are
+    const std::vector<PickleId>& items = nodes_[arguments].items;  // nodes stay where they are
     switch (known->call) {
       case Call::tensor_v2:
       case Call::quantized:
@@ -453,10 +453,10 @@ class Machine {
   }
 
   // OrderedDict([(key, value), …]), in the pickles of Python 2; otherwise empty.
-  void make_dictionary(const std::vector<NodeId>& arguments) {
-    std::vector<NodeId> items;
+  void make_dictionary(const std::vector<PickleId>& arguments) {
+    std::vector<PickleId> items;
     if (!arguments.empty() && nodes_[arguments.back()].kind == Kind::sequence) {
-      for (const NodeId pair : nodes_[arguments.back()].items) {
+      for (const PickleId pair : nodes_[arguments.back()].items) {
         if (nodes_[pair].kind != Kind::sequence || nodes_[pair].items.size() != 2) break;
         items.insert(items.end(), nodes_[pair].items.begin(), nodes_[pair].items.end());
       }
@@ -465,9 +465,9 @@ class Machine {
   }
 
   // ('storage', type, key, device, elements)
-  void run_storage(NodeId id) {
+  void run_storage(PickleId id) {
     if (error_) return;
-    const Node& tuple = nodes_[id];
+    const PickleNode& tuple = nodes_[id];
     const bool fits = tuple.kind == Kind::sequence && tuple.items.size() >= 5 &&
                       nodes_[tuple.items[0]].text == "storage" && nodes_[tuple.items[1]].kind == Kind::global &&
                       nodes_[tuple.items[2]].kind == Kind::text && nodes_[tuple.items[4]].kind == Kind::integer;
@@ -483,23 +483,23 @@ class Machine {
     storage.key = nodes_[tuple.items[2]].text;
     storage.elements = static_cast<std::uint64_t>(elements);
     storage.item_bytes = dtype == DType::undefined ? 1 : info(dtype).item_bytes;
-    Node& node = push(Kind::storage);
+    PickleNode& node = push(Kind::storage);
     node.integer = static_cast<std::int64_t>(storages_.size());
     node.text = type;
     storages_.push_back(storage);
   }
 
-  bool sizes_of(NodeId id, std::vector<std::int64_t>& out) const {
+  bool sizes_of(PickleId id, std::vector<std::int64_t>& out) const {
     if (nodes_[id].kind != Kind::sequence || nodes_[id].items.size() > kMostDimensions) return false;
-    for (const NodeId item : nodes_[id].items) {
+    for (const PickleId item : nodes_[id].items) {
       if (nodes_[item].kind != Kind::integer || nodes_[item].integer < 0) return false;
       out.push_back(nodes_[item].integer);
     }
     return true;
   }
-  bool flag_of(NodeId metadata, std::string_view key) const {
+  bool flag_of(PickleId metadata, std::string_view key) const {
     if (nodes_[metadata].kind != Kind::dictionary) return false;
-    const std::vector<NodeId>& items = nodes_[metadata].items;
+    const std::vector<PickleId>& items = nodes_[metadata].items;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       if (nodes_[items[i]].text == key) return nodes_[items[i + 1]].integer != 0;
     }
@@ -507,7 +507,7 @@ class Machine {
   }
 
   // (storage, offset, shape, strides, …)
-  void make_tensor(const std::vector<NodeId>& items, std::optional<std::string_view> type, std::size_t metadata) {
+  void make_tensor(const std::vector<PickleId>& items, std::optional<std::string_view> type, std::size_t metadata) {
     if (items.size() < 4 || nodes_[items[0]].kind != Kind::storage || nodes_[items[1]].kind != Kind::integer ||
         nodes_[items[1]].integer < 0) {
       return wrong_arguments("a tensor");
@@ -535,10 +535,10 @@ class Machine {
   std::size_t at_ = 0, start_ = 0, item_count_ = 0;
   bool stopped_ = false;
   std::optional<Error> error_;
-  std::deque<Node> nodes_;
-  std::vector<NodeId> stack_;
+  std::deque<PickleNode> nodes_;
+  std::vector<PickleId> stack_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint32_t, NodeId> memo_;
+  std::unordered_map<std::uint32_t, PickleId> memo_;
   std::deque<std::string> made_;  // names of globals that are stored in two parts
   std::vector<PickledStorage> storages_;
   std::vector<PickledTensor> tensors_;

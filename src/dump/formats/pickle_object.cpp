@@ -14,16 +14,16 @@ constexpr std::size_t kMostNameBytes = std::size_t{1} << 26;
 
 class Walk {
  public:
-  Walk(const std::deque<Node>& nodes, const std::vector<PickledTensor>& tensors, Pickled& out)
+  Walk(const std::deque<PickleNode>& nodes, const std::vector<PickledTensor>& tensors, Pickled& out)
       : nodes_(nodes), tensors_(tensors), out_(out), seen_(nodes.size()) {}
 
   // The reason why the object is refused; empty if it is accepted.
-  std::string run(NodeId root) {
+  std::string run(PickleId root) {
     left_.push_back({root, "", 0});
     while (!left_.empty() && refused_.empty()) {
       Place place = std::move(left_.back());
       left_.pop_back();
-      const Node& node = nodes_[place.node];
+      const PickleNode& node = nodes_[place.node];
       if (node.kind == Kind::tensor) {
         out_.tensors.push_back(tensors_[static_cast<std::size_t>(node.integer)]);
         out_.tensors.back().name = std::move(place.name);
@@ -37,18 +37,18 @@ class Walk {
 
  private:
   struct Place {
-    NodeId node;
+    PickleId node;
     std::string name;
     std::size_t depth;
   };
 
-  void add_texts_of(const Node& node) {
-    for (const NodeId item : node.items) {
+  void add_texts_of(const PickleNode& node) {
+    for (const PickleId item : node.items) {
       if (nodes_[item].kind == Kind::text) out_.texts.push_back(nodes_[item].text);
     }
   }
 
-  void add_items_of(const Node& node, const Place& place) {
+  void add_items_of(const PickleNode& node, const Place& place) {
     if (place.depth == kDeepest) {
       refused_ = fmt::format("the object is nested deeper than {}", kDeepest);
       return;
@@ -57,7 +57,7 @@ class Walk {
     const std::size_t step = is_dictionary ? 2 : 1;
     const std::size_t before = left_.size();
     for (std::size_t i = step - 1; i < node.items.size() && refused_.empty(); i += step) {
-      const NodeId item = node.items[i];
+      const PickleId item = node.items[i];
       const Kind kind = nodes_[item].kind;
       if (seen_[item] || (kind != Kind::tensor && kind != Kind::sequence && kind != Kind::dictionary)) continue;
       seen_[item] = true;
@@ -71,12 +71,12 @@ class Walk {
     std::reverse(left_.begin() + static_cast<std::ptrdiff_t>(before), left_.end());  // the first is popped first
   }
 
-  static std::string key_text(const Node& key, const std::string& otherwise) {
+  static std::string key_text(const PickleNode& key, const std::string& otherwise) {
     if (key.kind == Kind::text) return std::string(key.text.substr(0, kLongestKey));
     return key.kind == Kind::integer ? std::to_string(key.integer) : otherwise;
   }
 
-  const std::deque<Node>& nodes_;
+  const std::deque<PickleNode>& nodes_;
   const std::vector<PickledTensor>& tensors_;
   Pickled& out_;
   std::vector<bool> seen_;
@@ -87,7 +87,7 @@ class Walk {
 
 }  // namespace
 
-std::string collect(const std::deque<Node>& nodes, NodeId root, const std::vector<PickledTensor>& tensors,
+std::string collect(const std::deque<PickleNode>& nodes, PickleId root, const std::vector<PickledTensor>& tensors,
                     Pickled& out) {
   return Walk(nodes, tensors, out).run(root);
 }

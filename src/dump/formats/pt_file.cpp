@@ -33,7 +33,7 @@ void put_int(std::string& out, std::uint64_t value) {
   }
 }
 
-void put_text(std::string& out, std::string_view text) {
+void put_string(std::string& out, std::string_view text) {
   out.push_back('X');
   put_number(out, text.size(), 4);
   out.append(text);
@@ -91,14 +91,14 @@ std::string pickle_of(DType dtype, std::span<const std::int64_t> shape, std::uin
   std::string out("\x80\x02");
   put_global(out, "torch._utils", storage.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
   out.append("((");
-  put_text(out, "storage");
+  put_string(out, "storage");
   if (storage.empty()) {
     put_global(out, "torch.storage", "UntypedStorage");
   } else {
     put_global(out, "torch", storage);
   }
-  put_text(out, "0");
-  put_text(out, "cpu");
+  put_string(out, "0");
+  put_string(out, "cpu");
   put_int(out, storage.empty() ? bytes : bytes / info(dtype).file_bytes);
   out.append("tQ");  // the tuple is the name of the storage in the archive
   put_int(out, 0);   // the first element
@@ -159,9 +159,9 @@ std::size_t put_local_header(std::string& out, std::string_view name, std::uint3
   return begin + kCrcInHeader;
 }
 
-using Entry = PtFrame::Entry;
+using ArchiveEntry = PtFrame::Entry;
 
-void put_central_header(std::string& out, const Entry& entry) {
+void put_central_header(std::string& out, const ArchiveEntry& entry) {
   const bool is_large = entry.size >= kMost32, is_far = entry.offset >= kMost32;
   const std::size_t extra = (is_large || is_far ? 4 : 0) + (is_large ? 16 : 0) + (is_far ? 8 : 0);
   out.append("PK\x01\x02");

@@ -319,22 +319,22 @@ class Reader {
   Journal journal_;
 };
 
-Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::string& why) {
+Error journal_error(const std::filesystem::path& file, ErrorCode code, const std::string& why) {
   return Error{code, "cannot read journal '" + file.string() + "': " + why};
 }
 
 // Only the present bytes: a live run may append while they are read.
 Result<std::string> read_whole(const std::filesystem::path& file) {
-  if (Status brought = bring_file(file); !brought) return cannot_read(file, ErrorCode::io, brought.error().message);
+  if (Status brought = bring_file(file); !brought) return journal_error(file, ErrorCode::io, brought.error().message);
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
+    return journal_error(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
   }
   struct stat status {};
   std::string bytes;
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd);
-    return cannot_read(file, ErrorCode::io, "not a regular file");
+    return journal_error(file, ErrorCode::io, "not a regular file");
   }
   std::size_t size = 0;
   bytes.resize(static_cast<std::size_t>(status.st_size));
@@ -344,7 +344,7 @@ Result<std::string> read_whole(const std::filesystem::path& file) {
     if (got < 0) {
       const int reason = errno;
       ::close(fd);
-      return cannot_read(file, ErrorCode::io, std::strerror(reason));
+      return journal_error(file, ErrorCode::io, std::strerror(reason));
     }
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
@@ -361,8 +361,8 @@ Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::pat
   Result<Journal> journal = reader.read(file);
   const std::size_t known = std::min(bytes.size(), kMagic.size());
   if (journal && !reader.found_any() && bytes.substr(0, known) != kMagic.substr(0, known)) {
-    return cannot_read(file, ErrorCode::corrupt,
-                       "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a, and holds no whole entry");
+    return journal_error(file, ErrorCode::corrupt,
+                         "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a, and holds no whole entry");
   }
   return journal;
 }
@@ -373,9 +373,9 @@ Result<Journal> read_journal(const std::filesystem::path& file, JournalVisitor* 
     if (!bytes) return bytes.error();
     return parse_journal(*bytes, file, visitor);
   } catch (const std::bad_alloc&) {
-    return cannot_read(file, ErrorCode::io, "not enough memory");
+    return journal_error(file, ErrorCode::io, "not enough memory");
   } catch (const std::length_error&) {
-    return cannot_read(file, ErrorCode::io, "not enough memory");
+    return journal_error(file, ErrorCode::io, "not enough memory");
   }
 }
 

@@ -10,22 +10,22 @@
 namespace sonde {
 namespace {
 
-constexpr Level kNet = {{"", Field::net, "NET"}};
-constexpr Level kModel = {{"", Field::model, "MODEL"}};
-constexpr Level kRank = {{"rank_", Field::rank, "N"}};
-constexpr Level kWorldRank = {{"worldsize", Field::world_size, "W"}, {"_global_rank", Field::rank, "R"}};
-constexpr Level kDevice = {{"", Field::device, "DEVICE"}};
-constexpr Level kNamedDevice = {{"device_", Field::device, "N"}};
-constexpr Level kTime = {{"", Field::time, "TIME"}};
-constexpr Level kGraph = {{"", Field::graph, "GRAPH"}};
-constexpr Level kNamedGraph = {{"graph_", Field::graph, "GRAPH"}};
-constexpr Level kNetGraph = {{"", Field::net, "NET"}, {"_graph_", Field::graph, "GRAPH"}};
-constexpr Level kGraphFromOne = {{"", Field::graph_from_one, "N"}};
-constexpr Level kNamedGraphFromOne = {{"graph_", Field::graph_from_one, "N"}};
-constexpr Level kStep = {{"", Field::step, "STEP"}};
-constexpr Level kIteration = {{"iteration_", Field::step, "STEP"}};
-constexpr Level kConstants = {{kConstantsDirectory}};
-constexpr Level kZero = {{"0"}};
+constexpr TreeLevel kNet = {{"", Field::net, "NET"}};
+constexpr TreeLevel kModel = {{"", Field::model, "MODEL"}};
+constexpr TreeLevel kRank = {{"rank_", Field::rank, "N"}};
+constexpr TreeLevel kWorldRank = {{"worldsize", Field::world_size, "W"}, {"_global_rank", Field::rank, "R"}};
+constexpr TreeLevel kDevice = {{"", Field::device, "DEVICE"}};
+constexpr TreeLevel kNamedDevice = {{"device_", Field::device, "N"}};
+constexpr TreeLevel kTime = {{"", Field::time, "TIME"}};
+constexpr TreeLevel kGraph = {{"", Field::graph, "GRAPH"}};
+constexpr TreeLevel kNamedGraph = {{"graph_", Field::graph, "GRAPH"}};
+constexpr TreeLevel kNetGraph = {{"", Field::net, "NET"}, {"_graph_", Field::graph, "GRAPH"}};
+constexpr TreeLevel kGraphFromOne = {{"", Field::graph_from_one, "N"}};
+constexpr TreeLevel kNamedGraphFromOne = {{"graph_", Field::graph_from_one, "N"}};
+constexpr TreeLevel kStep = {{"", Field::step, "STEP"}};
+constexpr TreeLevel kIteration = {{"iteration_", Field::step, "STEP"}};
+constexpr TreeLevel kConstants = {{kConstantsDirectory}};
+constexpr TreeLevel kZero = {{"0"}};
 
 using enum LayoutKind;
 // A path is tried in this order: the most specific names first.
@@ -47,7 +47,7 @@ constexpr std::array<Tree, 12> kTrees = {{
     {acl, acl, TreeCase::usual, {kTime, kDevice}, {kModel, kGraph, kStep}},
     // A single operator: one outside every module.
     {acl, acl, TreeCase::no_model, {kTime, kDevice}, {}},
-    {acl, acl, TreeCase::exceptions, {Level{{"extra-info"}}, Level{{"data-dump"}}, kDevice}, {}},
+    {acl, acl, TreeCase::exceptions, {TreeLevel{{"extra-info"}}, TreeLevel{{"data-dump"}}, kDevice}, {}},
 }};
 
 std::string text_of(Field field, const TreeValues& values) {
@@ -119,7 +119,7 @@ bool set_field(Field field, std::string_view text, TreeValues& values) {
   return false;
 }
 
-bool read_level(const Level& level, std::string_view name, TreeValues& values) {
+bool read_level(const TreeLevel& level, std::string_view name, TreeValues& values) {
   if (!name.starts_with(level.first.text)) return false;
   name.remove_prefix(level.first.text.size());
   if (level.second.field == Field::none) return set_field(level.first.field, name, values);
@@ -148,24 +148,27 @@ Levels all_levels(const Tree& tree) {
 }
 
 std::size_t count_of(const Levels& levels) {
-  const auto is_none = [](const Level& level) { return level.first.text.empty() && level.first.field == Field::none; };
+  const auto is_none = [](const TreeLevel& level) {
+    return level.first.text.empty() && level.first.field == Field::none;
+  };
   return static_cast<std::size_t>(std::ranges::find_if(levels, is_none) - levels.begin());
 }
 
 std::string path_of(const Levels& levels, const TreeValues& values) {
   std::string path;
-  for (const Level& level : std::span(levels).first(count_of(levels))) {
+  for (const TreeLevel& level : std::span(levels).first(count_of(levels))) {
     if (!path.empty()) path += '/';
-    for (const Level::Part& part : {level.first, level.second}) path.append(part.text) += text_of(part.field, values);
+    for (const TreeLevel::Part& part : {level.first, level.second})
+      path.append(part.text) += text_of(part.field, values);
   }
   return path;
 }
 
 std::string path_in_words(const Levels& levels, std::string_view net_name) {
   std::string path;
-  for (const Level& level : std::span(levels).first(count_of(levels))) {
+  for (const TreeLevel& level : std::span(levels).first(count_of(levels))) {
     if (!path.empty()) path += '/';
-    for (const Level::Part& part : {level.first, level.second}) {
+    for (const TreeLevel::Part& part : {level.first, level.second}) {
       path.append(part.text).append(part.field == Field::net ? net_name : part.word);
     }
   }
@@ -185,7 +188,7 @@ bool is_time(std::string_view name) {
 }
 
 bool rank_number(std::string_view name, std::uint32_t& rank) {
-  for (const Level& level : {kRank, kNamedDevice, kWorldRank}) {
+  for (const TreeLevel& level : {kRank, kNamedDevice, kWorldRank}) {
     TreeValues values;
     read_level(level, name, values);
     if (const auto number = values.rank ? values.rank : values.device) {

@@ -28,7 +28,7 @@ struct TreeValues {
 };
 
 // One directory: fixed text and the field after it, once or twice.
-struct Level {
+struct TreeLevel {
   struct Part {
     std::string_view text;
     Field field = Field::none;
@@ -37,7 +37,7 @@ struct Level {
   Part first, second = {};
 };
 // A path with fewer levels has empty ones at its end.
-using Levels = std::array<Level, 6>;
+using Levels = std::array<TreeLevel, 6>;
 
 // A layout puts most files into its `usual` directories, and some elsewhere.
 enum class TreeCase : std::uint8_t { usual, later_graphs, constants, no_model, exceptions };

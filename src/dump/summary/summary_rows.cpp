@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<char, 8> kMagic = {'S', 'O', 'N', 'D', 'E', 'S', 'U', 'M'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::array<char, 8> kSummaryMagic = {'S', 'O', 'N', 'D', 'E', 'S', 'U', 'M'};
+constexpr std::uint32_t kSummaryVersion = 1;
 
 struct FileHead {
-  std::array<char, 8> magic = kMagic;
-  std::uint32_t version = kVersion;
+  std::array<char, 8> magic = kSummaryMagic;
+  std::uint32_t version = kSummaryVersion;
   std::uint32_t levels = kSummaryLevels;
   std::uint32_t capacity = 0;
   std::uint32_t slots = 0;
@@ -109,10 +109,10 @@ Result<SummaryRows> SummaryRows::open(const fs::path& path) {
   const std::string bytes = text_at(file.get(), 0, sizeof head);
   if (bytes.size() < sizeof head) return not_rows(path, "it ends before its first row");
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.magic != kMagic) return not_rows(path, "it is not the file of a summary");
-  if (head.version != kVersion) {
+  if (head.magic != kSummaryMagic) return not_rows(path, "it is not the file of a summary");
+  if (head.version != kSummaryVersion) {
     return not_rows(path, "it has version " + std::to_string(head.version) + " of the format, and this Sonde reads " +
-                              std::to_string(kVersion));
+                              std::to_string(kSummaryVersion));
   }
   const bool is_sound = head.levels == kSummaryLevels && head.capacity > 0 && head.capacity <= kMostSummarySeries &&
                         head.slots >= kLeastSummarySlots && head.slots <= kMostSummarySlots;

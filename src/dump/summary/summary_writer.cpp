@@ -29,7 +29,7 @@ void merge(const SummaryCell& part, std::uint64_t shift, bool keeps_first, Summa
   into.offset += static_cast<std::uint32_t>(std::min<std::uint64_t>(shift, SummaryCell::kNotRead - 1 - part.offset));
 }
 
-std::uint32_t capacity_for(std::size_t series) {
+std::uint32_t capacity_of_series(std::size_t series) {
   const std::size_t roomy = series + series / 4 + 16;  // a module that is called later needs no new file
   return static_cast<std::uint32_t>(std::min<std::size_t>(roomy, kMostSummarySeries));
 }
@@ -149,7 +149,8 @@ Status SummaryWriter::open() {
 Status SummaryWriter::open_rows() {
   if (rows_ && rows_->capacity() >= is_bad_.size()) return {};
   if (rows_) return make_room();
-  Result<SummaryRows> made = SummaryRows::create(directory_.get(), path_, kSummaryRows, capacity_for(is_bad_.size()));
+  Result<SummaryRows> made =
+      SummaryRows::create(directory_.get(), path_, kSummaryRows, capacity_of_series(is_bad_.size()));
   if (!made) return made.error();
   rows_.emplace(std::move(*made));
   return {};
@@ -158,7 +159,8 @@ Status SummaryWriter::open_rows() {
 // There are more series than a row takes: a new file with wider rows takes the place of the old one.
 Status SummaryWriter::make_room() {
   ::unlinkat(directory_.get(), kNewRows, 0);
-  Result<SummaryRows> wider = SummaryRows::create(directory_.get(), path_, kNewRows, capacity_for(is_bad_.size()));
+  Result<SummaryRows> wider =
+      SummaryRows::create(directory_.get(), path_, kNewRows, capacity_of_series(is_bad_.size()));
   if (!wider) return wider.error();
   for (std::uint32_t level = 0; level < kSummaryLevels; ++level) {
     for (const SummaryRow& row : rows_->read(level)) {  // by number: with fewer slots the newest stay

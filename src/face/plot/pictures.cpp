@@ -12,11 +12,11 @@
 namespace sonde {
 namespace {
 
-constexpr int kMargin = 16, kGap = 12;
+constexpr int kMargin = 16, kPictureGap = 12;
 constexpr int kLineHeight = kTextHeight + 4;
-constexpr int kLargestMap = 640;     // pixels of the longer side, of a picture with one map
-constexpr int kLargestWhole = 1600;  // pixels of the longer side, of all maps together
-constexpr int kNarrowest = 800;      // pixels of a picture, for its title
+constexpr int kLargestMap = 640;        // pixels of the longer side, of a picture with one map
+constexpr int kLargestWhole = 1600;     // pixels of the longer side, of all maps together
+constexpr int kNarrowestPicture = 800;  // pixels of a picture, for its title
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value); }
 
@@ -222,14 +222,15 @@ Result<Canvas> draw_maps(const TensorView& view, const std::string& title, const
     }
     label_width = std::max(label_width, text_width(map.label));
   }
-  const int pitch_x = std::max(grid.map_width(), label_width) + kGap;
-  const int pitch_y = grid.map_height() + kGap + (has_labels || options.each_by_itself ? kLineHeight : 0);
+  const int pitch_x = std::max(grid.map_width(), label_width) + kPictureGap;
+  const int pitch_y = grid.map_height() + kPictureGap + (has_labels || options.each_by_itself ? kLineHeight : 0);
   const std::string low = options.each_by_itself ? "least" : whole.any() ? number_text(whole.low) : "-";
   const std::string high = options.each_by_itself ? "greatest of each map"
                            : whole.any()          ? number_text(whole.high)
                                                   : "-";
-  const int head = kMargin + 4 * kLineHeight + kGap;
-  const int width = std::max({2 * kMargin + grid.columns * pitch_x, 2 * kMargin + scale_width(low, high), kNarrowest});
+  const int head = kMargin + 4 * kLineHeight + kPictureGap;
+  const int width =
+      std::max({2 * kMargin + grid.columns * pitch_x, 2 * kMargin + scale_width(low, high), kNarrowestPicture});
   Canvas canvas(width, head + grid.rows * pitch_y + kMargin);
   canvas.text(kMargin, kMargin, cut(title, width - 2 * kMargin));
   canvas.text(kMargin, kMargin + kLineHeight, cut(what_of(grid, shown, all), width - 2 * kMargin), kGrey);
@@ -238,7 +239,7 @@ Result<Canvas> draw_maps(const TensorView& view, const std::string& title, const
   for (std::size_t i = 0; i < shown; ++i) {
     const int x = kMargin + static_cast<int>(i) % grid.columns * pitch_x;
     int y = head + static_cast<int>(i) / grid.columns * pitch_y;
-    if (pitch_y > grid.map_height() + kGap) {
+    if (pitch_y > grid.map_height() + kPictureGap) {
       canvas.text(x, y, maps[i].label);
       y += kLineHeight;
     }
@@ -287,7 +288,8 @@ Result<Canvas> draw_histogram(const TensorView& view, const std::string& title, 
   constexpr int kOddBar = 40, kOddPitch = 72;
   const int left = kMargin + kAxis, top = kMargin + 3 * kLineHeight, bottom = top + kPlotHeight;
   const int plot_width = bar * static_cast<int>(shown);
-  Canvas canvas(left + plot_width + kGap + odd_bars * kOddPitch + 2 * kMargin, bottom + 2 * kLineHeight + kMargin);
+  Canvas canvas(left + plot_width + kPictureGap + odd_bars * kOddPitch + 2 * kMargin,
+                bottom + 2 * kLineHeight + kMargin);
   canvas.text(kMargin, kMargin, cut(title, canvas.width() - 2 * kMargin));
   canvas.text(kMargin, kMargin + kLineHeight,
               fmt::format("{} elements in {} bins", view.elements(), histogram.counts.size()), kGrey);
@@ -306,7 +308,7 @@ Result<Canvas> draw_histogram(const TensorView& view, const std::string& title, 
     const std::string middle = number_text(histogram.min / 2 + histogram.max / 2);
     if (bins > 1) canvas.text(left + plot_width / 2 - text_width(middle) / 2, bottom + 6, middle);
   }
-  int x = left + plot_width + kGap;
+  int x = left + plot_width + kPictureGap;
   const auto odd_bar = [&](std::uint8_t colour, const char* name, std::uint64_t count) {
     if (count == 0) return;
     draw_bar(canvas, x, kOddBar, bottom, part(count), colour);
@@ -380,8 +382,8 @@ void draw_line(Canvas& canvas, const TrendLine& line, std::uint8_t colour, const
 
 Canvas draw_trend(const std::vector<TrendPanel>& panels, const std::string& title) {
   const Steps steps = steps_of(panels);
-  const int left = kMargin + kAxis + 2 * kCharacterWidth, head = kMargin + 2 * kLineHeight + kGap;
-  const int pitch = kPanelHeight + kLineHeight + 2 * kGap;
+  const int left = kMargin + kAxis + 2 * kCharacterWidth, head = kMargin + 2 * kLineHeight + kPictureGap;
+  const int pitch = kPanelHeight + kLineHeight + 2 * kPictureGap;
   Canvas canvas(left + kPanelWidth + 3 * kMargin,
                 head + static_cast<int>(panels.size()) * pitch + kLineHeight + kMargin);
   canvas.text(kMargin, kMargin, cut(title, canvas.width() - 2 * kMargin));

@@ -12,7 +12,7 @@
 namespace sonde {
 namespace {
 
-using Words = std::span<const std::string_view>;
+using WordList = std::span<const std::string_view>;
 
 constexpr std::string_view kMax[] = {"max"};
 constexpr std::string_view kMin[] = {"min"};
@@ -28,20 +28,20 @@ constexpr std::string_view kMd5[] = {"md5", "hash:md5"};
 constexpr std::string_view kL2Norm[] = {"l2norm"};
 constexpr std::string_view kSha1[] = {"hash", "hash:sha1"};
 
-constexpr std::array<CategoryInfo, kCategories> kTable = {{
-    {Category::max, "Max Value", Words(kMax), true},
-    {Category::min, "Min Value", Words(kMin), true},
-    {Category::avg, "Avg Value", Words(kAvg), true},
-    {Category::count, "Count", Words(kCount), false},
-    {Category::negative_zero_count, "Negative Zero Count", Words(kNegative), false},
-    {Category::positive_zero_count, "Positive Zero Count", Words(kPositive), false},
-    {Category::nan_count, "NaN Count", Words(kNan), false},
-    {Category::negative_inf_count, "Negative Inf Count", Words(kNegativeInf), false},
-    {Category::positive_inf_count, "Positive Inf Count", Words(kPositiveInf), false},
-    {Category::zero_count, "Zero Count", Words(kZero), false},
-    {Category::md5, "MD5", Words(kMd5), false},
-    {Category::l2norm, "L2Norm Value", Words(kL2Norm), true},
-    {Category::sha1, "SHA1", Words(kSha1), false},
+constexpr std::array<CategoryInfo, kCategories> kCategoryTable = {{
+    {Category::max, "Max Value", WordList(kMax), true},
+    {Category::min, "Min Value", WordList(kMin), true},
+    {Category::avg, "Avg Value", WordList(kAvg), true},
+    {Category::count, "Count", WordList(kCount), false},
+    {Category::negative_zero_count, "Negative Zero Count", WordList(kNegative), false},
+    {Category::positive_zero_count, "Positive Zero Count", WordList(kPositive), false},
+    {Category::nan_count, "NaN Count", WordList(kNan), false},
+    {Category::negative_inf_count, "Negative Inf Count", WordList(kNegativeInf), false},
+    {Category::positive_inf_count, "Positive Inf Count", WordList(kPositiveInf), false},
+    {Category::zero_count, "Zero Count", WordList(kZero), false},
+    {Category::md5, "MD5", WordList(kMd5), false},
+    {Category::l2norm, "L2Norm Value", WordList(kL2Norm), true},
+    {Category::sha1, "SHA1", WordList(kSha1), false},
 }};
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -141,10 +141,10 @@ Statistics negated(Statistics of) {
   return of;
 }
 
-std::span<const CategoryInfo, kCategories> all_categories() { return kTable; }
+std::span<const CategoryInfo, kCategories> all_categories() { return kCategoryTable; }
 
 std::optional<Category> category_from_word(std::string_view word) {
-  for (const CategoryInfo& row : kTable) {
+  for (const CategoryInfo& row : kCategoryTable) {
     for (const std::string_view known : row.words) {
       if (known == word) return row.category;
     }
@@ -155,8 +155,8 @@ std::optional<Category> category_from_word(std::string_view word) {
 std::optional<Category> category_from_title(std::string_view title) {
   if (const std::optional<Category> found = category_from_word(lower_case(title))) return found;
   const auto is_it = [&](const CategoryInfo& row) { return same_ignoring_case(row.column, title); };
-  const auto found = std::ranges::find_if(kTable, is_it);
-  return found == kTable.end() ? std::nullopt : std::optional(found->category);
+  const auto found = std::ranges::find_if(kCategoryTable, is_it);
+  return found == kCategoryTable.end() ? std::nullopt : std::optional(found->category);
 }
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }

@@ -13,7 +13,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64 << 10;
+constexpr std::size_t kHashPieceBytes = 64 << 10;
 constexpr std::size_t kSliceElements = 20480;  // of SHA-1, as in MindSpore 2.7
 
 // A running hash. OpenSSL may refuse an algorithm (FIPS); then the text is empty.
@@ -108,7 +108,8 @@ std::string hash_of_copy(HashAlgorithm algorithm, const TensorView& view) {
 
 std::string md5_hex(const TensorView& view) {
   Digest digest(EVP_md5());
-  for_each_piece(view, kPieceBytes / 16, [&](const std::byte* data, std::size_t bytes) { digest.add(data, bytes); });
+  for_each_piece(view, kHashPieceBytes / 16,
+                 [&](const std::byte* data, std::size_t bytes) { digest.add(data, bytes); });
   const std::string text = digest.hex();
   return text.empty() ? hash_of_copy(HashAlgorithm::md5, view) : text;
 }

@@ -438,7 +438,7 @@ Result<Reformat> ReformatPlanner::build() {
   length[kN] /= groups;
   for (std::int64_t g = 0; g < groups; ++g) {
     std::int64_t from_offset = 0, to_offset = 0;
-    const auto start = [&](const std::optional<GroupPacking>& packing, const Side& side, std::int64_t& offset) {
+    const auto start = [&](const std::optional<GroupPacking>& packing, const FormatSide& side, std::int64_t& offset) {
       AxisSizes at = {g * length[kN], 0, 0, 0, 0};
       if (!packing) return at;
       at[kN] = g % packing->together * packing->filters;

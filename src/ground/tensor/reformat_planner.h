@@ -36,7 +36,7 @@ std::vector<AxisRun> runs_of(const AxisPlace& from, std::int64_t from_start, con
                              std::int64_t length);
 
 // One side of a rearrangement.
-struct Side {
+struct FormatSide {
   std::vector<std::int64_t> shape;        // as it is stored
   std::array<AxisPlace, kAxes> places;    // by Axis
   std::int64_t group_block_elements = 0;  // FRACTAL_Z: from one block of groups to the next
@@ -79,7 +79,7 @@ class ReformatPlanner {
   AxisSizes sizes_ = {1, 1, 1, 1, 1};  // of the result's axes, without padding
   std::optional<AxisSizes> real_sizes_;
   std::vector<std::int64_t> leads_;  // of a matrix: all dimensions but the last two
-  Side from_, to_side_;
+  FormatSide from_, to_side_;
   std::optional<GroupPacking> from_groups_, to_groups_;
 };
 

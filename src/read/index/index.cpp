@@ -51,7 +51,7 @@ Result<fs::path> real_path(const fs::path& dump) {
                "cannot open dump '" + dump.string() + "': " + error.message()};
 }
 
-bool is_inside(const fs::path& path, const fs::path& root) {
+bool is_below(const fs::path& path, const fs::path& root) {
   const auto [at, ignored] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
   return at == root.end();
 }
@@ -60,7 +60,7 @@ bool is_inside(const fs::path& path, const fs::path& root) {
 std::vector<fs::path> places_outside(const Catalog& catalog, const fs::path& root) {
   std::vector<fs::path> places;
   const auto add = [&](const fs::path& place) {
-    if (!is_inside(place, root)) places.push_back(place);
+    if (!is_below(place, root)) places.push_back(place);
   };
   for (const CatalogRank& rank : catalog.ranks) {
     for (const fs::path& place : {rank.directory, rank.metadata}) {

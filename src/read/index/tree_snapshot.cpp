@@ -58,9 +58,9 @@ void for_pieces(const Threads& threads, std::size_t count, const Work& work) {
 
 Fd open_root(const fs::path& path) { return Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
 
-class Walk {
+class TreeWalk {
  public:
-  Walk(int root, TreeSnapshot& out) : root_(root), out_(out) {}
+  TreeWalk(int root, TreeSnapshot& out) : root_(root), out_(out) {}
 
   // Level by level; the directories of one level are read in parallel.
   void run(std::vector<std::string> level) {
@@ -151,11 +151,11 @@ Result<TreeSnapshot> TreeSnapshot::take(const fs::path& root, const std::vector<
     return Error{ErrorCode::io, "cannot look into '" + root.string() + "': " + std::strerror(errno)};
   }
   TreeSnapshot snapshot;
-  Walk(open.get(), snapshot).run({""});
+  TreeWalk(open.get(), snapshot).run({""});
   const std::uint64_t files = snapshot.files;
   std::vector<std::string> further;
   for (const fs::path& path : outside) further.push_back(path.native());
-  Walk(open.get(), snapshot).run(std::move(further));
+  TreeWalk(open.get(), snapshot).run(std::move(further));
   snapshot.files = files;
   std::ranges::sort(snapshot.sources, {}, &SourceState::path);
   for (const SourceState& state : snapshot.sources) {

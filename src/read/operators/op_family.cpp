@@ -16,7 +16,7 @@ struct KindNames {
 
 // Gradients have entries of their own; a gradient without one has the kind of its op (kind_of).
 // tests/python/test_op_kinds.py calls the operator of each name.
-constexpr KindNames kKinds[] = {
+constexpr KindNames kKindNames[] = {
     {OpKind::copy,
      "t view detach alias transpose permute expand expanddims clone liftfresh reshape flatten contiguous "
      "unsqueeze squeeze slice select split splitwithsizes tensorsplit chunk cat concat concatenate stack hstack "
@@ -79,7 +79,7 @@ constexpr KindNames kKinds[] = {
 
 std::unordered_map<std::string_view, OpKind> make_kinds() {
   std::unordered_map<std::string_view, OpKind> kinds;
-  for (const auto& [kind, names] : kKinds) {
+  for (const auto& [kind, names] : kKindNames) {
     for (const std::string_view name : split(names, ' ')) kinds.try_emplace(name, kind);
   }
   return kinds;

@@ -1,0 +1,120 @@
+#include "ask/relations/ends_without_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ask/compare/compare_words.h"
+#include "ask/compare/step_ends.h"
+#include "ask/compare/tolerance.h"
+#include "ask/relations/regions.h"
+#include "ask/relations/search.h"
+#include "ask/relations/standings.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+bool is_result(const Pool& pool, std::uint32_t tensor) {
+  const PoolTensor& own = pool.tensors[tensor];
+  return own.op != kNoOp && own.computed == nullptr && own.has_fractions() && own.print.count > 0;
+}
+
+// A dump that knows no passes has them outside of any.
+bool is_of_pass_back(const Pool& pool, std::uint32_t op) {
+  const Phase phase = phase_of(pool.catalog_op(op));
+  return phase == Phase::backward || phase == Phase::optimizer;
+}
+
+// In order. Without inputs every result may be an end: the last one is.
+std::vector<std::uint32_t> results_of_forward(const Pool& pool) {
+  std::vector<std::uint32_t> results;
+  for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
+    for (const std::uint32_t output : pool.ops[op].outputs) {
+      if (is_result(pool, output) && !is_of_pass_back(pool, op)) results.push_back(output);
+    }
+  }
+  return results;
+}
+
+std::optional<std::uint32_t> last_result(const Pool& pool, const std::vector<std::uint32_t>& results) {
+  const bool all = !has_inputs(pool);
+  for (std::size_t i = results.size(); i-- > 0;) {
+    if (all || is_end(pool, results[i], false, true)) return results[i];
+  }
+  return std::nullopt;
+}
+
+// The golden result that should have been met: behind `golden_op`, of the same size, and not met.
+std::optional<std::uint32_t> expected(const Pool& golden, const RelationJudgement& judgement, std::uint32_t golden_op,
+                                      std::uint64_t count) {
+  for (const std::uint32_t one : results_of_forward(golden)) {
+    const bool is_behind = golden_op == kNoOp || golden.tensors[one].op > golden_op;
+    if (is_behind && !judgement.met[one] && golden.tensors[one].print.count == count) return one;
+  }
+  return std::nullopt;
+}
+
+// A golden tensor, up to rounding of its own: without inputs nothing explains more.
+bool fits(const RelationJudgement& judgement, std::uint32_t tensor) {
+  const TensorDifference& difference = judgement.relations[tensor].difference;
+  return is_surely_golden(judgement, tensor) && difference.relative() <= kEndRounding * coarser_spacing(difference);
+}
+
+std::string named(const Pool& pool, std::uint32_t op) {
+  const CatalogOp& own = pool.catalog_op(op);
+  const std::string_view place = own.op_name.empty() ? std::string_view(own.op_type) : std::string_view(own.op_name);
+  return std::string(place);
+}
+
+}  // namespace
+
+bool has_inputs(const Pool& pool) {
+  return std::ranges::any_of(pool.ops, [](const PoolOp& op) { return !op.inputs.empty(); });
+}
+
+bool knows_edges(const Pool& pool) {
+  return std::ranges::all_of(pool.steps, [](const auto& side) { return side->rank->has_journal; });
+}
+
+bool last_result_fits(const Pool& target, const RelationJudgement& judgement) {
+  const std::optional<std::uint32_t> last = last_result(target, results_of_forward(target));
+  return last && fits(judgement, *last);
+}
+
+std::optional<Culprit> other_end_without_inputs(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
+  const std::vector<std::uint32_t> results = results_of_forward(target);
+  const std::optional<std::uint32_t> last = last_result(target, results);
+  const std::optional<std::uint32_t> golden_last = last_result(golden, results_of_forward(golden));
+  if (!last || !golden_last || fits(judgement, *last)) return std::nullopt;
+  if (judgement.met[*golden_last] && !judgement.relations[*last]) return std::nullopt;
+  std::uint32_t good = kNoOp, golden_op = kNoOp;  // the last one that corresponds, and its golden operator
+  for (const std::uint32_t one : results) {
+    if (!fits(judgement, one)) continue;
+    good = target.tensors[one].op;
+    golden_op = golden.tensors[judgement.relations[one].golden()].op;
+  }
+  const auto first =
+      std::ranges::find_if(results, [&](std::uint32_t one) { return good == kNoOp || target.tensors[one].op > good; });
+  const bool has_counterpart = static_cast<bool>(judgement.relations[*last]) ||
+                               expected(golden, judgement, kNoOp, target.tensors[*last].print.count);
+  if (first == results.end() || !has_counterpart) {
+    judgement.nothing_compared = true;
+    return std::nullopt;
+  }
+  Culprit culprit{.op = target.tensors[*first].op, .like = *first, .uncertain = true};
+  const Relation& relation = judgement.relations[*first];
+  culprit.golden = relation.is_whole() ? std::optional(relation.golden())
+                                       : expected(golden, judgement, golden_op, target.tensors[*first].print.count);
+  culprit.what = "its result corresponds to nothing in the golden dump, nor do those behind it";
+  if (good != kNoOp) culprit.what += fmt::format("; that of {} before it does", named(target, good));
+  culprit.what += ", in the order of the operators (which of them read it is in no file)";
+  if (!culprit.golden) return culprit;
+  const TensorDifference difference = difference_from(target, *first, golden, *culprit.golden);
+  if (difference.by == ComparedBy::values) {
+    culprit.what += fmt::format("; relative error {:.3g} to the golden one of its size", difference.relative());
+  }
+  return culprit;
+}
+
+}  // namespace sonde
