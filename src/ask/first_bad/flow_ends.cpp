@@ -16,7 +16,12 @@ namespace sonde {
 // and those from outside, are in any order: they go by the op that makes them.
 FlowEnds::FlowEnds(const FlowGraph& graph, const FlowOrigins& origins, const FlowTraining& training,
                    const LossPlaces* losses)
-    : graph_(graph), origins_(origins), training_(training), losses_(losses), ends_(graph.values().size()) {
+    : graph_(graph),
+      origins_(origins),
+      training_(training),
+      losses_(losses),
+      returned_loss_(returned_loss()),
+      ends_(graph.values().size()) {
   const auto find = [&](std::uint32_t index) {
     const FlowValue& value = graph.values()[index];
     const Health health = graph.health_of_value(index);
@@ -158,8 +163,30 @@ End FlowEnds::end_of_output(const FlowOp& op, std::uint32_t index, std::uint8_t 
   return worst;
 }
 
+// A compiled graph begins its backward pass with a constant, and returns the loss: the last number that its forward pass
+// gives and that nothing reads.
+std::uint32_t FlowEnds::returned_loss() const {
+  const std::span<const FlowOp> ops = graph_.ops();
+  const auto is_call = [](const FlowOp& op) { return begins_backward(op.op->op_type); };
+  const auto is_of_backward = [](const FlowOp& op) { return op.phase == Phase::backward; };
+  const bool has_lines = std::ranges::any_of(ops, [](const FlowOp& op) { return op.op->line != 0; });
+  if (std::ranges::any_of(ops, is_call) || std::ranges::none_of(ops, is_of_backward)) return kOutside;
+  for (std::size_t op = ops.size(); op-- > 0;) {
+    if (ops[op].is_next || ops[op].phase != Phase::forward) continue;
+    if (has_lines && ops[op].op->line == 0) continue;  // of a derivative
+    for (const std::uint32_t output : ops[op].outputs) {
+      const FlowValue& value = graph_.values()[output];
+      if (!value.readers.empty() || !is_scalar(value.tensor)) continue;
+      const DType dtype = value.tensor->dtype;  // of a file, its head alone may say it
+      if (is_floating(dtype) || dtype == DType::undefined) return output;
+    }
+  }
+  return kOutside;
+}
+
 bool FlowEnds::is_loss(const FlowValue& value) const {
   if (value.op == kOutside || !is_scalar(value.tensor)) return false;
+  if (returned_loss_ != kOutside && &value == &graph_.values()[returned_loss_]) return true;
   bool is_read = false, has_backward = false;
   for (const FlowReader& reader : value.readers) {
     const FlowOp& op = graph_.ops()[reader.op];

@@ -50,6 +50,7 @@ class FlowEnds {
   bool comes_from_backward(std::uint32_t value) const;
   bool is_updated_parameter(const FlowValue& value) const;
   End end_unread(const FlowValue& value, BadKind kind, bool is_asked) const;
+  std::uint32_t returned_loss() const;
   bool is_loss(const FlowValue& value) const;
   bool is_loss_elsewhere(const FlowValue& value) const;
   bool is_state(const FlowValue& value) const;
@@ -58,7 +59,8 @@ class FlowEnds {
   const FlowOrigins& origins_;
   const FlowTraining& training_;
   const LossPlaces* losses_;
-  std::vector<Ends> ends_;  // by value
+  const std::uint32_t returned_loss_;  // a value; kOutside: it is not known
+  std::vector<Ends> ends_;             // by value
 };
 
 }  // namespace sonde

@@ -116,6 +116,12 @@ bool keeps_codes(const Catalog& catalog) {
 
 }  // namespace
 
+bool are_of_two_frameworks(const Catalog& target, const Catalog& golden) {
+  return framework_of(target) != framework_of(golden);
+}
+
+bool has_journals(const Catalog& catalog) { return std::ranges::all_of(catalog.ranks, &CatalogRank::has_journal); }
+
 bool have_names_in_common(const Catalog& target, const Catalog& golden) {
   const std::set<std::string> mine = parameters_in(target), theirs = parameters_in(golden);
   const auto common = std::ranges::count_if(mine, [&](const std::string& name) { return theirs.contains(name); });

@@ -8,6 +8,10 @@ namespace sonde {
 
 bool are_two_implementations(const Catalog& target, const Catalog& golden, const CompareOptions& options);
 
+// A dump without a journal does not say its framework: MindSpore's own beside a run of PyTorch.
+bool are_of_two_frameworks(const Catalog& target, const Catalog& golden);
+bool has_journals(const Catalog& catalog);
+
 // Parameters of both have the same names: a quarter of those of the side with fewer.
 bool have_names_in_common(const Catalog& target, const Catalog& golden);
 
