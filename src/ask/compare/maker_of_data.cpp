@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "ask/compare/compare_words.h"
@@ -43,6 +44,7 @@ class MakerSearch {
   void run() {
     const CompareFinding& data = comparison_.findings[at_];
     if (data.op->target.empty() || data.tensor == nullptr || data.tensor->target == nullptr) return;
+    if (const std::optional<std::size_t> made = step_of_other_graph(data)) return search_in(*made, data);
     const ComparedStep* next = step_after(data);
     if (next == nullptr) return;
     const ComparedStep& step = comparison_.steps[data.step];
@@ -61,6 +63,30 @@ class MakerSearch {
   }
 
  private:
+  // A step of another graph that makes the data on both sides, as an inference in the middle of a training step.
+  std::optional<std::size_t> step_of_other_graph(const CompareFinding& data) const {
+    if (data.tensor->golden == nullptr) return std::nullopt;
+    const CompareSide& reader = *comparison_.steps[data.step].target;
+    for (std::size_t i = 0; i < comparison_.steps.size(); ++i) {
+      const CompareSide &target = *comparison_.steps[i].target, &golden = *comparison_.steps[i].golden;
+      if (target.rank != reader.rank || target.step->id.graph == reader.step->id.graph) continue;
+      const bool is_made = op_with(target, data.tensor->target->source) != kNoOp &&
+                           op_with(golden, data.tensor->golden->source) != kNoOp;
+      if (is_made) return i;
+    }
+    return std::nullopt;
+  }
+
+  void search_in(std::size_t number, const CompareFinding& data) {
+    const ComparedStep& step = comparison_.steps[number];
+    mine_ = makers_of(*step.target, op_with(*step.target, data.tensor->target->source));
+    theirs_ = makers_of(*step.golden, op_with(*step.golden, data.tensor->golden->source));
+    is_shown_ = golden_is_shown_ = true;
+    other_step_ = number;
+    const auto is_known = [&](const CompareFinding& one) { return one.step == number && is_maker(*one.op); };
+    if (std::ranges::none_of(comparison_.findings, is_known)) take_other(step);
+  }
+
   const ComparedStep* step_after(const CompareFinding& data) const {
     const CatalogStep& of = *comparison_.steps[data.step].target->step;
     const CatalogRank* rank = comparison_.steps[data.step].target->rank;
@@ -124,24 +150,43 @@ class MakerSearch {
         if (!is_alone && apart.empty()) continue;
         if (is_alone && only_passes_data_on(op, op.target.empty() ? is_shown_ : golden_is_shown_)) continue;
         CompareFinding finding;
-        finding.step = comparison_.findings[at_].step;
+        finding.step = other_step_.value_or(comparison_.findings[at_].step);
         finding.op = &op;
         finding.in_golden = op.target.empty();
         finding.culprit = finding.in_golden ? op.golden.front() : op.target.front();
         finding.kind = !is_alone           ? FindingKind::number
                        : finding.in_golden ? FindingKind::missing
                                            : FindingKind::inserted;
+        const std::string reader =
+            other_step_ ? fmt::format("what {} reads", name_of_reader()) : "data of the next step";
         finding.what = is_alone
-                           ? fmt::format("has no counterpart in the {}, and makes data of the next step, which differ",
-                                         name_of_other(finding.in_golden))
-                           : fmt::format("is called with {}, and makes data of the next step", apart.front());
-        return put_first(std::move(finding));
+                           ? fmt::format("has no counterpart in the {}, and makes {}, which {}",
+                                         name_of_other(finding.in_golden), reader, other_step_ ? "differs" : "differ")
+                           : fmt::format("is called with {}, and makes {}", apart.front(), reader);
+        if (!other_step_) return put_first(std::move(finding));
+        // sort_findings() puts it before its reader.
+        finding.place = finding.in_golden ? place_of_golden(step, op) : op.target_index;
+        comparison_.findings.push_back(std::move(finding));
+        return;
       }
     }
   }
 
+  std::string name_of_reader() const { return std::string(comparison_.findings[at_].op->target.front()->op_name); }
+
+  // Where the golden op would run in the target: before what it makes there.
+  std::uint32_t place_of_golden(const ComparedStep& step, const ComparedOp& op) const {
+    std::uint32_t place = 0;
+    for (const ComparedOp& other : step.ops) {
+      if (other.target_index == kNoOp || other.golden_index == kNoOp || other.golden_index > op.golden_index) continue;
+      place = std::max(place, other.target_index);
+    }
+    return place;
+  }
+
   DumpComparison& comparison_;
   std::size_t at_;
+  std::optional<std::size_t> other_step_;
   std::set<std::uint32_t> mine_, theirs_;
   bool is_shown_ = false, golden_is_shown_ = false;
 };
@@ -177,7 +222,8 @@ void name_makers_of_data(DumpComparison& comparison) {
     if (!named.insert(finding.op->target.empty() ? "" : finding.op->target.front()->op_name).second) continue;
     const std::size_t before = comparison.findings.size();
     MakerSearch(comparison, i).run();
-    if (comparison.findings.size() > before) ++i;
+    if (comparison.findings.size() > before && comparison.findings[i].kind != FindingKind::data)
+      ++i;  // it was put before
   }
 }
 

@@ -91,6 +91,36 @@ std::set<ForwardOrigin> derivatives_that_read(const CompareSide& side, std::uint
   return origins;
 }
 
+// An op of the forward pass that one of the two has alone joins the result of `from` with something else: a term that the
+// other leaves out of its loss. kNoOp: there is none. What runs without gradients has a graph of its own there.
+std::uint32_t term_alone(const CompareFacts& facts, std::uint32_t from, bool in_golden) {
+  const CompareSide& side = facts.side(in_golden);
+  const std::uint32_t end = first_of_backward(side);
+  std::set<std::uint32_t> seen = {from};
+  for (auto at = seen.begin(); at != seen.end() && *at < end; ++at) {
+    const CompareOp& op = side.ops[*at];
+    const bool joins = std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
+      return input.is_read && input.from != kNoOp && !seen.contains(input.from);
+    });
+    if (joins && *at != from && facts.pairs.is_alone(in_golden, *at)) return *at;
+    for (const std::uint32_t reader : op.readers) {
+      if (reader > *at) seen.insert(reader);  // behind `at`: the order is kept
+    }
+  }
+  return kNoOp;
+}
+
+bool name_lost_term(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op, bool in_golden,
+                    const std::string& shown) {
+  const std::uint32_t alone = term_alone(facts, in_golden ? op.golden_index : op.target_index, in_golden);
+  if (alone == kNoOp) return false;
+  const CompareSide& side = facts.side(in_golden);
+  findings.add(in_golden ? FindingKind::missing : FindingKind::inserted, op, side.ops[alone].op, in_golden, nullptr,
+               fmt::format("has no counterpart in the {}, and gradients differ: {}", name_of_other(in_golden), shown));
+  findings.all().back().place = in_golden ? facts.pairs.place_of_golden(alone) : alone;
+  return true;
+}
+
 // The first op whose result the backward pass of one of the two reads, and that of the other does not: an op that both
 // call has fewer derivatives there. Where nothing is differentiated, it may run in a step of its own.
 void name_differentiated(const CompareFacts& facts, StepFindings& findings, std::uint32_t place,
@@ -105,10 +135,10 @@ void name_differentiated(const CompareFacts& facts, StepFindings& findings, std:
     const bool in_target = golden.empty();
     const bool has_more = std::ranges::any_of(in_target ? own : golden, [&](const ForwardOrigin& origin) {
       const Calls &more = in_target ? mine[origin] : theirs[origin], &fewer = in_target ? theirs[origin] : mine[origin];
-      // Derivatives of a call that one side alone has say nothing of a detach.
-      return fewer.forward > 0 && fewer.forward >= more.forward && more.backward > fewer.backward;
+      return fewer.forward > 0 && more.backward > fewer.backward;
     });
     if (!has_more) continue;
+    if (name_lost_term(facts, findings, op, !in_target, shown)) return;
     findings.add(FindingKind::changed, op, op.target.front(), false, nullptr,
                  fmt::format("is differentiated in the {} alone (a detach or no_grad in the other?), and gradients "
                              "differ: {}",
@@ -116,6 +146,44 @@ void name_differentiated(const CompareFacts& facts, StepFindings& findings, std:
     findings.all().back().place = op.target_index;
     return;
   }
+}
+
+// Ops that begin a backward pass, and the ops whose results these are.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> beginnings(const CompareSide& side) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
+  for (std::uint32_t op = 0; op < side.ops.size(); ++op) {
+    if (!begins_backward(side.ops[op].op->op_type) || phase_of(*side.ops[op].op) == Phase::optimizer) continue;
+    for (const CompareInput& input : side.ops[op].inputs) {
+      if (input.from != kNoOp) found.emplace_back(op, input.from);
+    }
+  }
+  return found;
+}
+
+std::string where(const CompareSide& side, std::uint32_t op) {
+  const CatalogOp& one = *side.ops[op].op;
+  return fmt::format("{}, {}:{}", one.op_type, std::string_view(one.source_file).substr(one.source_file.rfind('/') + 1),
+                     one.line);
+}
+
+// A backward pass of the two begins at another result, as at a loss without one of its terms.
+bool name_other_beginning(const CompareFacts& facts, StepFindings& findings, const std::string& shown) {
+  const auto mine = beginnings(facts.target), theirs = beginnings(facts.golden);
+  if (mine.size() != theirs.size()) return false;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const ComparedOp* begins = facts.pairs.of_target(mine[i].first);
+    const ComparedOp* loss = facts.pairs.of_target(mine[i].second);
+    if (begins == nullptr || begins->golden.empty() || begins->golden_index != theirs[i].first) return false;
+    if (loss == nullptr || loss->golden.empty() || loss->golden_index == theirs[i].second) continue;
+    findings.add(
+        FindingKind::changed, *begins, begins->target.front(), false, nullptr,
+        fmt::format("begins the backward pass at the result of {}, and the golden run at that of {}; gradients "
+                    "differ: {}",
+                    where(facts.target, mine[i].second), where(facts.golden, theirs[i].second), shown));
+    findings.all().back().place = mine[i].second;  // before what the backward pass lacks
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -140,6 +208,7 @@ void name_suspects(const CompareFacts& facts, StepFindings& findings, const Comp
   const bool is_of_gradients = phase_of(*first->culprit) == Phase::backward && !first->of_other_batches &&
                                !nature_of(*first->culprit).collective;
   if (name_detach(facts, findings, first->place, shown) || !is_of_gradients) return;
+  if (name_other_beginning(facts, findings, shown)) return;
   name_differentiated(facts, findings, first->place, shown);
 }
 
