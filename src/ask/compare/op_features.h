@@ -1,4 +1,4 @@
-// What is compared of an op when its counterpart is looked for, as numbers.
+// Features of an op, as numbers: they are compared when its counterpart is looked for.
 #pragma once
 
 #include <cstdint>

@@ -153,8 +153,8 @@ bool Following::take(std::uint32_t op, std::uint32_t tensor, const Dense& result
   return true;
 }
 
-// What follows from a golden tensor alone is golden in any place where the golden run computes the same of it, as in each
-// of its norms. Together with a weight, or another result, it is golden in one place.
+// Results that follow from a golden tensor alone are golden in any place where the golden run computes the same of it, as
+// in each of its norms. Together with a weight, or another result, they are golden in one place.
 bool Following::reads_others(std::uint32_t op) const {
   return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
     const PoolTensor& own = target_.tensors[input];

@@ -1,4 +1,5 @@
-// What would follow if an operator of the target had another result: of the results behind it, how many would be golden.
+// An operator of the target could have another result: this computes again what would follow, and how much of it would
+// be golden.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ class InPlace {
       if (one.print.count > 1 && !one.is_weight() && is_of_forward_run(golden, one.op))
         of_size_[one.print.count].push_back(i);
     }
-    // What corresponds to nothing is wanted first.
+    // Those that correspond to nothing are wanted first.
     for (auto& [count, tensors] : of_size_) {
       std::ranges::stable_partition(tensors, [&](std::uint32_t tensor) { return !judgement.met[tensor]; });
     }
@@ -158,7 +158,7 @@ class InPlace {
     });
   }
 
-  // What corresponds, behind which the golden tensor is computed.
+  // Golden tensors that correspond, of which this one is computed.
   std::set<RoundedNumbers> read_for(std::uint32_t golden) const {
     constexpr std::size_t kMost = 64;
     std::set<RoundedNumbers> numbers;

@@ -11,7 +11,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostConvolved = 1 << 24;  // products of one call
+constexpr std::size_t kMostConvolved = 1 << 22;  // products of one call
 
 struct ConvolutionCall {
   std::vector<std::int64_t> stride, padding, dilation;  // by axis of the image

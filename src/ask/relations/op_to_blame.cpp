@@ -147,8 +147,11 @@ class Finder {
     if (!culprit.what.empty() && (is_before || !found->reads_golden || follows_from(target_, found->op, culprit.op)))
       return;
     if (found->reads_golden) {
-      culprit = {
-          .op = found->op, .golden = found->golden, .like = found->tensor, .what = text_of(*found, target_, golden_)};
+      culprit = {.op = found->op,
+                 .golden = found->golden,
+                 .like = found->tensor,
+                 .shows_error = true,
+                 .what = text_of(*found, target_, golden_)};
       return;
     }
     const std::vector<std::uint32_t>& before = found->before;

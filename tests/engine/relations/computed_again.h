@@ -1,4 +1,4 @@
-// What an operator would give of other inputs than those that were recorded.
+// The result that an operator would give of other inputs than those that were recorded.
 #pragma once
 
 #include <gtest/gtest.h>

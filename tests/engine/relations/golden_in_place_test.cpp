@@ -56,7 +56,7 @@ TEST(GoldenInPlace, WhatIsBesideTheCauseIsNotBlamed) {
       << said;
 }
 
-// What it reads corresponds with its axes exchanged, too: an operator before it may have exchanged them.
+// Its input corresponds with its axes exchanged, too: an operator before it may have exchanged them.
 TEST(GoldenInPlace, WhatReadsAxesInAnotherOrderIsUncertain) {
   EXPECT_EQ(said_of({}, {.is_turned = true}), "clean");
   const std::string said = said_of({.bend = waved}, {.is_turned = true});
