@@ -21,8 +21,12 @@ class Layer(nn.Module):
     def __init__(self):
         super().__init__()
         self.qk, self.v = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.o, self.norm_o = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)
-        self.up, self.down, self.norm_down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH), nn.LayerNorm(WIDTH)
+        self.o, self.norm_o = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH, eps=1e-12)
+        self.up, self.down, self.norm_down = (
+            nn.Linear(WIDTH, INNER),
+            nn.Linear(INNER, WIDTH),
+            nn.LayerNorm(WIDTH, eps=1e-12),
+        )
 
     def forward(self, x, angles, mask):
         qk = self.qk(x).unflatten(-1, (2, HEADS, HEAD)).permute(2, 0, 3, 1, 4)
@@ -47,7 +51,7 @@ class Sentences(nn.Module):
         self.words, self.kind, self.norm = (
             nn.Embedding(WORDS, WIDTH),
             nn.Parameter(torch.zeros(WIDTH)),
-            nn.LayerNorm(WIDTH),
+            nn.LayerNorm(WIDTH, eps=1e-12),
         )
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
         self.dense, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
