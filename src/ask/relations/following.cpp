@@ -10,8 +10,8 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostWork = 20'000'000;  // elements
-constexpr std::size_t kMostFollowed = 80;      // operators
+constexpr std::size_t kMostOfFollowed = 20'000'000;  // elements
+constexpr std::size_t kMostFollowed = 80;            // operators
 
 ValueSums sums_of(const std::vector<double>& values) {
   ValueSums sums{.least = INFINITY, .largest = -INFINITY};
@@ -58,7 +58,7 @@ Following::Following(const Pool& target, const Pool& golden, const RelationJudge
   }
 }
 
-bool Following::is_tired() const { return work_ > kMostWork; }
+bool Following::is_tired() const { return work_ > kMostOfFollowed; }
 
 std::optional<Followed> Following::from(std::uint32_t op, std::uint32_t tensor, const Dense& result, bool is_left_out) {
   if (is_tired()) return std::nullopt;

@@ -60,7 +60,8 @@ class InPlace {
     }
     // Those that correspond to nothing are wanted first.
     for (auto& [count, tensors] : of_size_) {
-      std::ranges::stable_partition(tensors, [&](std::uint32_t tensor) { return !judgement.met[tensor]; });
+      std::stable_partition(tensors.begin(), tensors.end(),
+                            [&](std::uint32_t tensor) { return !judgement.met[tensor]; });
     }
   }
 
