@@ -12,90 +12,19 @@
 
 #include "ask/compare/common_names.h"
 #include "ask/compare/flow_mender.h"
+#include "ask/compare/op_features.h"
+#include "ask/compare/sequence_alignment.h"
 #include "ground/tensor/mix.h"
-#include "read/measure/tensor_difference.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostCells = 1 << 22;  // of one alignment
 constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3.5F, kSameParameters = 3, kSameScope = 2,
                 kSameLeaf = 1.5F;
 constexpr float kFamilyAlone = 1.5F;  // of ops that give other shapes
 constexpr float kSameLine = 1, kAlikeShape = 1, kSameNeighbour = 1;
 constexpr float kEnough = 5;  // an equal family alone is not enough, nor is an equal shape
-
-std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>()(text); }
-
-// Names that were used as file names have `_` for `/` and `.`.
-std::uint64_t name_hash(std::string_view name) {
-  std::string flat(name);
-  for (char& c : flat) {
-    if (c == '/' || c == '.') c = '_';
-  }
-  return hash_of(flat);
-}
-
-const CatalogTensor* main_output(const CompareOp& op) { return op.outputs.empty() ? nullptr : op.outputs.front(); }
-
-// The features of an op that are compared repeatedly, as numbers.
-struct Features {
-  std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
-                before = 0, after = 0, data = 0;
-  Phase phase = Phase::forward;
-  bool of_lists = false;  // _foreach_…: no single tensor flows through it
-};
-
-// The module's own name: `fc2` of `Default/network-Net/fc2-Linear/Grad_linear`, which other frameworks have, too.
-std::string_view leaf_of(std::string_view scope) {
-  while (!scope.empty()) {
-    const std::size_t slash = scope.rfind('/');
-    std::string_view part = slash == std::string_view::npos ? scope : scope.substr(slash + 1);
-    if (!part.starts_with("Grad_")) return part.substr(0, part.find('-'));
-    scope = slash == std::string_view::npos ? std::string_view() : scope.substr(0, slash);
-  }
-  return scope;
-}
-
-std::uint64_t shape_hash(const CatalogTensor* tensor, bool sorted) {
-  if (tensor == nullptr || !tensor->has_shape) return 0;
-  std::vector<std::int64_t> shape = squeezed(tensor->shape);
-  if (sorted) std::ranges::sort(shape);
-  std::uint64_t hash = 1;
-  for (const std::int64_t size : shape) mix(hash, static_cast<std::uint64_t>(size));
-  return hash;
-}
-
-std::vector<Features> features_of(const CompareSide& side) {
-  std::vector<Features> all(side.ops.size());
-  for (std::size_t i = 0; i < side.ops.size(); ++i) {
-    const CompareOp& op = side.ops[i];
-    Features& features = all[i];
-    features.name = name_hash(op.op->op_name);
-    features.scope = op.scope.empty() ? 0 : hash_of(op.scope);
-    features.leaf = op.scope.empty() ? 0 : hash_of(leaf_of(op.scope));
-    if (op.op->line != 0) {
-      features.line = hash_of(op.op->source_file.substr(op.op->source_file.rfind('/') + 1));
-      mix(features.line, op.op->line);
-    }
-    features.shape = shape_hash(main_output(op), false);
-    features.shape_set = shape_hash(main_output(op), true);
-    features.phase = op.op->phase;
-    features.of_lists = is_list_op(op.op->op_type);
-    for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && input.outside != 0) {
-        // Data without a name are the same by their values: that says less than the neighbours.
-        mix(input.name.empty() ? features.data : features.parameters, input.outside);
-        if (features.parameter == 0 && !input.name.empty()) features.parameter = input.outside;
-      } else if (input.from != kNoOp) {
-        mix(features.before, side.ops[input.from].family->front());
-      }
-    }
-    for (const std::uint32_t reader : op.readers) mix(features.after, side.ops[reader].family->front());
-  }
-  return all;
-}
 
 class Matcher {
  public:
@@ -124,7 +53,7 @@ class Matcher {
   const std::vector<OpMatch>& matches() const { return matches_; }
 
  private:
-  using Key = std::function<std::uint64_t(const Features&, const CompareOp&)>;
+  using Key = std::function<std::uint64_t(const OpFeatures&, const CompareOp&)>;
   struct Range {
     std::uint32_t begin, end;
   };
@@ -141,10 +70,10 @@ class Matcher {
     matches_[target] = {};
   }
   void collect_parameters() {
-    const auto collect = [](const std::vector<Features>& from, const std::vector<std::uint64_t>& updated, Numbers& all,
-                            Numbers& all_updated) {
+    const auto collect = [](const std::vector<OpFeatures>& from, const std::vector<std::uint64_t>& updated,
+                            Numbers& all, Numbers& all_updated) {
       all.clear();
-      for (const Features& features : from) all.insert(features.parameter);
+      for (const OpFeatures& features : from) all.insert(features.parameter);
       all_updated = Numbers(updated.begin(), updated.end());
     };
     collect(left_, left_updated_, left_parameters_, left_keys_);
@@ -166,19 +95,19 @@ class Matcher {
   }
   float likeness(std::uint32_t target, std::uint32_t golden) const;
   // Pairs of ops whose key is the same and occurs once on each side, in one order.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> anchors(Range target, Range golden, const Key& key) const;
+  IndexPairs anchors(Range target, Range golden, const Key& key) const;
   void align(Range target, Range golden);
   void align(const std::vector<std::uint32_t>& rows, const std::vector<std::uint32_t>& columns);
   void align_between(Range target, Range golden, int level);
   bool match_readers(std::uint32_t target);
   bool match_producers(std::uint32_t target);
   static std::map<std::pair<std::uint64_t, std::string_view>, int> times_of(const CompareSide& side,
-                                                                            const std::vector<Features>& features);
+                                                                            const std::vector<OpFeatures>& features);
   void note_order_alone(const FlowMender& mender);
 
   const CompareSide& target_;
   const CompareSide& golden_;
-  std::vector<Features> left_, right_;
+  std::vector<OpFeatures> left_, right_;
   using Numbers = std::unordered_set<std::uint64_t>;
   Numbers left_parameters_, right_parameters_;
   std::vector<OpMatch> matches_;
@@ -189,8 +118,8 @@ class Matcher {
 };
 
 float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
-  const Features& a = left_[target];
-  const Features& b = right_[golden];
+  const OpFeatures& a = left_[target];
+  const OpFeatures& b = right_[golden];
   if (a.phase != b.phase && target_.rank->has_journal && golden_.rank->has_journal) return 0;
   if (a.of_lists != b.of_lists || !may_update_one(target, golden)) return 0;
   const bool family = same_family(target, golden);
@@ -268,8 +197,7 @@ void Matcher::by_layers(const LayerNames& names) {
   }
 }
 
-std::vector<std::pair<std::uint32_t, std::uint32_t>> Matcher::anchors(Range target, Range golden,
-                                                                      const Key& key) const {
+IndexPairs Matcher::anchors(Range target, Range golden, const Key& key) const {
   struct Seen {
     std::uint32_t target = kNoOp, golden = kNoOp;
     bool twice = false;
@@ -288,30 +216,13 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> Matcher::anchors(Range targ
     at->second.twice = at->second.twice || at->second.golden != kNoOp;
     at->second.golden = g;
   }
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  IndexPairs pairs;
   for (std::uint32_t t = target.begin; t < target.end; ++t) {
     const auto at = seen.find(key(left_[t], target_.ops[t]));
     if (at == seen.end() || at->second.twice || at->second.golden == kNoOp || at->second.target != t) continue;
     if (same_family(t, at->second.golden)) pairs.emplace_back(t, at->second.golden);
   }
-  // The longest sequence of them in which the golden ones also rise.
-  std::vector<std::size_t> tails, before(pairs.size());
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const auto at =
-        std::ranges::lower_bound(tails, pairs[i].second, {}, [&](std::size_t p) { return pairs[p].second; });
-    before[i] = at == tails.begin() ? pairs.size() : *(at - 1);
-    if (at == tails.end()) {
-      tails.push_back(i);
-    } else {
-      *at = i;
-    }
-  }
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> rising;
-  for (std::size_t i = tails.empty() ? pairs.size() : tails.back(); i < pairs.size(); i = before[i]) {
-    rising.push_back(pairs[i]);
-  }
-  std::ranges::reverse(rising);
-  return rising;
+  return longest_rising(pairs);
 }
 
 // The alignment with the greatest sum of similarities.
@@ -327,47 +238,20 @@ void Matcher::align(Range target, Range golden) {
 }
 
 void Matcher::align(const std::vector<std::uint32_t>& rows, const std::vector<std::uint32_t>& columns) {
-  if (rows.empty() || columns.empty()) return;
-  if (rows.size() * columns.size() > kMostCells)
-    return;  // two programs of their own; by_flow and by_name do what they can
-  const std::size_t width = columns.size() + 1;
-  std::vector<float> best(width * (rows.size() + 1), 0);
-  std::vector<std::uint8_t> step(best.size(), 0);
-  for (std::size_t i = 1; i <= rows.size(); ++i) {
-    for (std::size_t j = 1; j < width; ++j) {
-      const float alike = likeness(rows[i - 1], columns[j - 1]);
-      const float both = alike > 0 ? best[(i - 1) * width + j - 1] + alike : -1;
-      const float up = best[(i - 1) * width + j], back = best[i * width + j - 1];
-      const float most = std::max({both, up, back});
-      best[i * width + j] = most;
-      step[i * width + j] = most == both ? 0 : most == up ? 1 : 2;
-    }
-  }
-  for (std::size_t i = rows.size(), j = columns.size(); i > 0 && j > 0;) {
-    switch (step[i * width + j]) {
-      case 0:
-        --i;
-        --j;
-        match(rows[i], columns[j], left_[rows[i]].name == right_[columns[j]].name ? MatchedBy::name : MatchedBy::order);
-        break;
-      case 1:
-        --i;
-        break;
-      default:
-        --j;
-    }
-  }
+  // Two programs of their own have too many; by_flow and by_name do what they can.
+  for (const auto& [t, g] : best_alignment(rows, columns, [&](auto t, auto g) { return likeness(t, g); }))
+    match(t, g, left_[t].name == right_[g].name ? MatchedBy::name : MatchedBy::order);
 }
 
 void Matcher::align_between(Range target, Range golden, int level) {
   // The first key is the full description of an op; the second leaves out its surroundings, the third its name.
   const Key keys[] = {
-      [](const Features& f, const CompareOp&) {
+      [](const OpFeatures& f, const CompareOp&) {
         std::uint64_t key = f.name;
         for (const std::uint64_t part : {f.shape, f.parameters, f.data, f.before, f.after}) mix(key, part);
         return key;
       },
-      [](const Features& f, const CompareOp& op) {
+      [](const OpFeatures& f, const CompareOp& op) {
         std::uint64_t key = f.parameters;
         for (const std::uint64_t part : {f.shape, f.scope, f.before, f.after, std::uint64_t{op.family->front()}}) {
           mix(key, part);
@@ -505,7 +389,7 @@ void Matcher::mend() {
 
 // How often an op of this type is in its scope.
 std::map<std::pair<std::uint64_t, std::string_view>, int> Matcher::times_of(const CompareSide& side,
-                                                                            const std::vector<Features>& features) {
+                                                                            const std::vector<OpFeatures>& features) {
   std::map<std::pair<std::uint64_t, std::string_view>, int> times;
   for (std::size_t i = 0; i < side.ops.size(); ++i) ++times[{features[i].scope, side.ops[i].op->op_type}];
   return times;
@@ -516,7 +400,7 @@ void Matcher::note_order_alone(const FlowMender& mender) {
   for (std::uint32_t t = 0; t < matches_.size(); ++t) {
     OpMatch& match = matches_[t];
     if (match.golden == kNoOp || match.how == MatchedBy::mapping || mender.is_shown_by_flow(t)) continue;
-    const Features &a = left_[t], &b = right_[match.golden];
+    const OpFeatures &a = left_[t], &b = right_[match.golden];
     const auto mine = left.find({a.scope, target_.ops[t].op->op_type});
     const auto theirs = right.find({b.scope, golden_.ops[match.golden].op->op_type});
     const bool is_only_one = a.scope == b.scope && mine->second == 1 && theirs->second == 1;
@@ -545,37 +429,6 @@ std::vector<OpMatch> match_ops(CompareSide& target, CompareSide& golden, const N
   matcher.by_name();
   matcher.mend();
   return matcher.matches();
-}
-
-Nearest nearest_to(const CompareSide& side, std::uint32_t op, const CompareSide& other) {
-  const CompareOp& wanted = side.ops[op];
-  const CatalogTensor* output = main_output(wanted);
-  Nearest nearest;
-  int most = 0;
-  constexpr std::uint32_t kWindow = 2000;  // in the same part of the step
-  const auto size = static_cast<std::uint32_t>(other.ops.size());
-  const std::uint32_t begin = op > kWindow ? std::min(op - kWindow, size) : 0;
-  for (std::uint32_t i = begin; i < std::min<std::uint32_t>(size, op + kWindow); ++i) {
-    const CompareOp& found = other.ops[i];
-    const CatalogTensor* theirs = main_output(found);
-    const bool family = OpFamilies::same(*wanted.family, *found.family);
-    const bool shape = output != nullptr && theirs != nullptr && output->has_shape && theirs->has_shape &&
-                       squeezed(output->shape) == squeezed(theirs->shape);
-    const int alike = 4 * family + 2 * shape + 3 * (wanted.op->op_name == found.op->op_name) +
-                      (!wanted.scope.empty() && wanted.scope == found.scope);
-    if (alike < 3 || alike <= most) continue;
-    most = alike;
-    nearest.op = i;
-    if (!family) {
-      nearest.why = "it is of another type";
-    } else if (!shape) {
-      nearest.why = "it gives another shape";
-    } else {
-      nearest.why = "it belongs to another op";
-    }
-  }
-  if (nearest.op == kNoOp) nearest.why = "nothing of its type or shape is there";
-  return nearest;
 }
 
 }  // namespace sonde

@@ -34,6 +34,7 @@ struct Culprit {
   bool uncertain = false;
   bool was_lost = false;      // the weight lacks another one: to blame although other operators that differ come first
   bool may_be_moved = false;  // `what` is no more than other values: an operator before it may have put them in order
+  bool shows_error = false;   // beside `what`: how far `like` is from `golden`
   std::string what = {};
 };
 

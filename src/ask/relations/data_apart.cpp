@@ -378,6 +378,8 @@ std::optional<Culprit> DataApart::chosen_otherwise(const Culprit& culprit) const
     const std::uint32_t maker = target_.tensors[input].op;
     if (maker == kNoOp || is_plain(input) || roots_[input] != kNoOp || !judgement_.relations[input]) continue;
     if (std::optional<Culprit> computed = computed_of_another(input, others)) return computed;
+    // Rows that the golden run looks up, too, are right: the reader should read something else.
+    if (looks_up(maker) && judgement_.relations[input].is_whole() && is_surely_golden(judgement_, input)) continue;
     // Of several parts the reader chose one.
     const bool has_parts = target_.ops[maker].outputs.size() > 1;
     const bool has_choice = chooses(target_, maker) && !has_parts && !repeats_one_head(input);

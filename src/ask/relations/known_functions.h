@@ -39,4 +39,11 @@ void add_elementwise(KnownFunctions& all, std::string_view type, std::optional<d
 // Of operators that add up: products, attention, norms, sums, softmax.
 void add_sums(KnownFunctions& all, const CatalogOp& op, const DenseInputs& inputs, const Dense& result);
 
+// Of convolutions, and of norms over channels.
+void add_layers(KnownFunctions& all, const CatalogOp& op, std::string_view type, const DenseInputs& inputs,
+                const Dense& result);
+// Of operators with numbers of their call, and of those that give what they read.
+void add_with_numbers(KnownFunctions& all, const CatalogOp& op, std::string_view type, const DenseInputs& inputs,
+                      std::optional<double> number);
+
 }  // namespace sonde

@@ -13,6 +13,7 @@
 #include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/exchanged_weights.h"
+#include "ask/relations/golden_in_place.h"
 #include "ask/relations/gru_apart.h"
 #include "ask/relations/left_out_numbers.h"
 #include "ask/relations/loss_apart.h"
@@ -63,15 +64,18 @@ class Finder {
   Culprit find() const {
     if (std::optional<Culprit> powers = powers_apart(target_, golden_, judgement_)) return *powers;
     Culprit culprit = named();
+    bool is_exchanged = false;
     if (has_values_ && culprit.what.empty()) {
       if (std::optional<Culprit> old = reads_old_weight(culprit)) return *old;
-      const bool is_exchanged = reads_exchanged(target_, golden_, judgement_, culprit.op);
+      is_exchanged = reads_exchanged(target_, golden_, judgement_, culprit.op);
       if (is_exchanged) culprit.uncertain = true;
       if (culprit.uncertain) try_others(culprit, is_exchanged);
       if (culprit.what.empty()) {
         if (std::optional<Culprit> moved = data_.put_in_another_order(culprit.op)) return *moved;
       }
     }
+    if (has_values_ && !is_exchanged && !culprit.weight && (culprit.what.empty() || culprit.uncertain))
+      look_before_golden(culprit);
     return culprit;
   }
 
@@ -132,6 +136,35 @@ class Finder {
                .uncertain = true,
                .was_lost = trial->weight.has_value(),
                .what = trial->what};
+  }
+
+  // With a golden tensor in the place of a result, what follows is golden: the cause is this result's operator, or lies
+  // before it. What else has no counterpart may be right.
+  void look_before_golden(Culprit& culprit) const {
+    const std::optional<GoldenInPlace> found = golden_in_place(target_, golden_, judgement_, region_);
+    if (!found) return;
+    const bool is_before = std::ranges::find(found->before, culprit.op) != found->before.end();
+    if (!culprit.what.empty() && (is_before || !found->reads_golden || follows_from(target_, found->op, culprit.op)))
+      return;
+    if (found->reads_golden) {
+      culprit = {.op = found->op,
+                 .golden = found->golden,
+                 .like = found->tensor,
+                 .shows_error = true,
+                 .what = text_of(*found, target_, golden_)};
+      return;
+    }
+    const std::vector<std::uint32_t>& before = found->before;
+    if (is_before) {
+      std::erase_if(culprit.group, [&](std::uint32_t op) { return std::ranges::find(before, op) == before.end(); });
+    } else {
+      const std::uint32_t other = culprit.op;
+      culprit = {.op = found->op, .golden = found->golden, .like = found->tensor, .group = before, .uncertain = true};
+      culprit.op = first_of(culprit);
+      // Before it, an operator may be left out.
+      if (follows_from(target_, found->op, other)) culprit.group.push_back(other);
+    }
+    if (culprit.group.size() == 1) culprit.group.clear();
   }
 
   Culprit named() const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ask/relations/verify.h"
 
@@ -89,6 +90,32 @@ std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weigh
   if (runs.empty() || missing.size() != 1) return std::nullopt;
   return fmt::format("{}, and {} to {} correspond to nothing: golden {} was not carried over", known, left.at,
                      left.at + left.count - 1, golden.name_of(missing.front()));
+}
+
+std::optional<std::string> golden_by_rows(const Pool& target, std::uint32_t weight, const Pool& golden,
+                                          const std::vector<char>& met) {
+  constexpr std::size_t kFewestRows = 4;
+  constexpr double kSame = 1e-4;
+  const auto rows_of = [](const PoolTensor& tensor) -> const std::vector<Extent>& {
+    static const std::vector<Extent> kNone;
+    return tensor.shape.size() < 2 || tensor.print.parts.empty() ? kNone : tensor.print.parts[0];
+  };
+  const std::vector<Extent>& mine = rows_of(target.tensors[weight]);
+  if (mine.size() < kFewestRows) return std::nullopt;
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const PoolTensor& other = golden.tensors[i];
+    const std::vector<Extent>& theirs = rows_of(other);
+    if (!other.is_weight() || met[i] || other.shape != target.tensors[weight].shape || theirs.size() != mine.size())
+      continue;
+    // The sum of a row beside its norm stays, up to the sign.
+    const auto is_scaled = [&](const Extent& a, const Extent& b) {
+      return a.norm > 0 && b.norm > 0 && std::abs(std::abs(a.sum / a.norm) - std::abs(b.sum / b.norm)) <= kSame;
+    };
+    bool all = true;
+    for (std::size_t row = 0; row < mine.size(); ++row) all = all && is_scaled(mine[row], theirs[row]);
+    if (all) return fmt::format("is golden {}, each row times a number of its own", golden.name_of(i));
+  }
+  return std::nullopt;
 }
 
 bool golden_lacks_any_for(const Pool& target, std::uint32_t weight, const Pool& golden, const std::vector<char>& met) {

@@ -20,6 +20,11 @@ std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weigh
 // Of two of the same shape: "has 12 of 24 rows of golden embed.weight; …". Nothing: few rows are equal, or all.
 std::optional<std::string> loaded_in_part(const PoolTensor& own, const PoolTensor& golden, std::string_view name);
 
+// "is golden conv.weight, each row times a number of its own": a norm or a scale is folded into it. Of those that nothing of
+// the target holds.
+std::optional<std::string> golden_by_rows(const Pool& target, std::uint32_t weight, const Pool& golden,
+                                          const std::vector<char>& met);
+
 // A golden parameter of the first step that nothing of the target holds, and that is not far smaller than the weight: else
 // the target keeps what the golden run computes, such as a table of angles. `met`: by golden tensor.
 bool golden_lacks_any_for(const Pool& target, std::uint32_t weight, const Pool& golden, const std::vector<char>& met);

@@ -45,6 +45,8 @@ KnownFunction Recomputed::find(std::uint32_t op, std::size_t output) {
   if (inputs.size() <= 2) add_elementwise(all, type, number);
   add_choices(all, type, inputs, *result, number);
   add_sums(all, pool_.catalog_op(op), inputs, *result);
+  add_layers(all, pool_.catalog_op(op), type, inputs, *result);
+  add_with_numbers(all, pool_.catalog_op(op), type, inputs, number);
   for (KnownFunction& one : all) {
     const std::optional<Dense> again = one.apply(inputs);
     if (again && is_nearly(*again, *result)) return std::move(one);

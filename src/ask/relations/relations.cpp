@@ -275,7 +275,7 @@ class Builder {
 
   // How far the result is from the golden one that is like it.
   std::string error_text(const Culprit& culprit) const {
-    if (!culprit.like || !culprit.what.empty()) return "";
+    if (!culprit.like || (!culprit.what.empty() && !culprit.shows_error)) return "";
     const TensorDifference difference = difference_from(target_, *culprit.like, golden_, *culprit.golden);
     if (difference.by != ComparedBy::values) return "";
     const bool has_wrong_inputs = !culprit.group.empty();

@@ -47,6 +47,7 @@ class EachTensor {
         spacing_(std::max(usual_spacing(target), usual_spacing(golden))),
         errors_(target.tensors.size()),
         is_noise_(target.tensors.size()),
+        adds_joined_(target.tensors.size()),
         confirmed_(target.tensors.size()) {}
 
   void judge() {
@@ -121,6 +122,10 @@ class EachTensor {
     for (const std::uint32_t output : op.outputs) {
       judge(output, inputs);
       if (is_flat_alone(number, output)) judgement_.standings[output] = Standing::alone;
+      if (adds_up_joined(number, output)) {
+        adds_joined_[output] = 1;
+        judgement_.standings[output] = Standing::good;
+      }
     }
   }
 
@@ -140,6 +145,20 @@ class EachTensor {
       return std::ranges::any_of(golden_.ops[reader].outputs,
                                  [&](std::uint32_t other) { return golden_.tensors[other].print.is_constant(); });
     });
+  }
+
+  // The backward pass adds up a gradient that is joined of golden ones, for each index of the axis along which it is: as
+  // for one bias of queries and keys. The sums of some parts may be nothing but rounding, which is like no golden sum.
+  bool adds_up_joined(std::uint32_t number, std::uint32_t output) const {
+    const PoolOp& op = target_.ops[number];
+    if (judgement_.standings[output] != Standing::alone || op.inputs.size() != 1) return false;
+    if (moves_or_casts(target_.op(number).kind)) return adds_joined_[op.inputs[0]] != 0;
+    if (!target_.is_type(number, "sum") || phase_of(target_.catalog_op(number)) != Phase::backward) return false;
+    const Relation& read = judgement_.relations[op.inputs[0]];
+    return read.kind == RelationKind::joined && read.axis >= 0 && !read.weak &&
+           !is_bad(judgement_.standings[op.inputs[0]]) &&
+           size_along(target_.tensors[op.inputs[0]].shape, read.axis) ==
+               static_cast<std::int64_t>(target_.tensors[output].print.count);
   }
 
   void judge(std::uint32_t tensor, const Inputs& inputs) {
@@ -177,6 +196,7 @@ class EachTensor {
   const double spacing_;
   std::vector<double> errors_;  // as far as they are explained: what is not excuses nothing that follows from it
   std::vector<char> is_noise_;
+  std::vector<char> adds_joined_;
   std::vector<std::optional<double>> confirmed_;  // the relative error that a reader shows
 };
 

@@ -184,6 +184,11 @@ class Weights {
     if (target_.tensors[weight].print.is_constant() && !golden_lacks_one_like(weight)) return;
     if (!golden_lacks_any_for(target_, weight, golden_, judgement_.met) || add_not_packed(op, weight)) return;
     const std::size_t before = found_.size();
+    if (const auto whole = golden_by_rows(target_, weight, golden_, judgement_.met)) {
+      add(weight, op, *whole);
+      if (found_.size() > before) found_.back().uncertain = true;
+      return;
+    }
     const std::optional<std::string> part = partly_golden(target_, weight, golden_, judgement_.met);
     add(weight, op, part.value_or("corresponds to no golden parameter: it was not carried over"));
     if (found_.size() > before) found_.back().uncertain = !part && !golden_lacks_one_like(weight);

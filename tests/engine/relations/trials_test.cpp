@@ -4,51 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "ask/relations/recomputed.h"
+#include "relations/computed_again.h"
 #include "relations/networks.h"
 
 namespace sonde {
 namespace {
-
-// An operator of this type with two results: of the inputs that were recorded, and of others.
-struct Case {
-  std::string type;
-  std::vector<Values> inputs;
-  std::vector<std::string> shapes;
-  Values result;
-  std::string shape;
-  std::vector<Values> others;
-  Values expected;
-};
-
-// The result that is computed again from the other inputs; empty: the operator is not known.
-std::vector<double> again(const Case& one) {
-  Program program;
-  std::vector<Program::Ref> inputs;
-  for (std::size_t i = 0; i < one.inputs.size(); ++i)
-    inputs.push_back(Program::parameter("data-" + std::to_string(i), one.inputs[i], one.shapes[i]));
-  program.add(one.type, inputs, one.result, one.shape);
-  const Catalog& catalog = program.catalog();
-  OpFamilies families;
-  Pool pool(catalog, {}, families);
-  pool.read(Threads(1));
-  Recomputed known(pool);
-  const KnownFunction& function = known.function_of(0, 0);
-  if (!function.apply) return {};
-  std::vector<Dense> others;
-  for (std::size_t i = 0; i < one.others.size(); ++i)
-    others.push_back({known.inputs_of(0)[i]->shape, {one.others[i].begin(), one.others[i].end()}});
-  DenseInputs read;
-  for (const Dense& other : others) read.push_back(&other);
-  const std::optional<Dense> result = function.apply(read);
-  return result ? result->values : std::vector<double>{};
-}
-
-void expect_known(const Case& one) {
-  const std::vector<double> found = again(one);
-  ASSERT_EQ(found.size(), one.expected.size()) << one.type;
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], one.expected[i], 1e-4) << one.type;
-}
 
 float gelu(float x) { return 0.5F * x * (1 + std::erf(x / std::sqrt(2.0F))); }
 float silu(float x) { return x * logistic(x); }
@@ -241,7 +201,7 @@ TEST(Trials, OtherInputsThatDoNotFitGiveNothing) {
   const Values x{1, 5, 2, 8, 3, 4}, none{1, NAN, 0}, few{1};
   EXPECT_TRUE(again({"flip", {x}, {"(6)"}, {4, 3, 8, 2, 5, 1}, "(6)", {few}, {}}).empty());
   for (const char* type : {"index", "embedding"}) {
-    const Case one{type, {x, {1, 0, 1}}, {"(2,3)", "(3)"}, {8, 3, 4, 1, 5, 2, 8, 3, 4}, "(3,3)", {x, none}, {}};
+    const CaseOfOp one{type, {x, {1, 0, 1}}, {"(2,3)", "(3)"}, {8, 3, 4, 1, 5, 2, 8, 3, 4}, "(3,3)", {x, none}, {}};
     EXPECT_TRUE(again(one).empty()) << type;
   }
   const Values twice{1, 5, 2, 8, 5, 4};  // so that the values do not show their places

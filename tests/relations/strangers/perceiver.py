@@ -54,7 +54,7 @@ class Own(nn.Module):
         self.w = nn.ParameterDict(own)
 
     def norm(self, x, name):
-        x = x - x.mean(-1, keepdim=True)
+        x = x - x.mean(-1, keepdim=True)  # bad("no_residual")
         x = x / (x.var(-1, unbiased=bad("unbiased"), keepdim=True) + 1e-5).sqrt()  # bad("unbiased")
         return x * self.w[f"{name}_weight"] + self.w[f"{name}_bias"]
 
