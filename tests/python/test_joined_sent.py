@@ -46,6 +46,8 @@ PIPELINE = (
                     sent = torch.relu(sent)  # relu
                 if bad == "rolled" and len(outputs) == 3:
                     sent = sent.roll(1, 0)  # rolled
+                if bad == "rounded":
+                    sent = sent.to(torch.bfloat16).float()  # rounded
                 dist.send(sent, 1)
             for output in outputs:
                 output.backward(received(1))
@@ -57,6 +59,8 @@ PIPELINE = (
                 gradients.append(hidden.grad)
                 if bad == "doubled":
                     gradients[-1] = gradients[-1] * 2  # doubled
+                if bad == "rounded_gradient":
+                    gradients[-1] = gradients[-1].half().float()  # rounded_gradient
                 if bad == "negated" and len(gradients) == 2:
                     gradients[-1] = gradients[-1].neg()  # negated
             for gradient in gradients:
@@ -66,13 +70,17 @@ PIPELINE = (
     print("trained", flush=True)
     """
 )
-SENDERS = {"scaled": 0, "relu": 0, "rolled": 0, "doubled": 1, "negated": 1}
+SENDERS = {"scaled": 0, "relu": 0, "rolled": 0, "rounded": 0, "doubled": 1, "negated": 1, "rounded_gradient": 1}
 
 
 def test_the_op_of_the_rank_that_sent_it_is_named(tmp_path, sonde):
-    for fault, line, found, _ in beside_one(tmp_path, sonde, PIPELINE, SENDERS, saved_data="tensor"):
+    for fault, line, found, dump in beside_one(tmp_path, sonde, PIPELINE, SENDERS, saved_data="tensor"):
         first = " ".join(found.stdout.splitlines()[:2])
         assert found.status == 1 and f": rank {SENDERS[fault]}, step 1, " in first, found.stdout
         assert f"train.py:{line}: has no counterpart" in first, found.stdout
+        # Beside the healthy pipeline, although nothing on this rank reads what it sends.
+        again = sonde("compare", dump, tmp_path / "healthy/dump").stdout
+        assert again.startswith(f"first difference: rank {SENDERS[fault]}, step 1, "), again
+        assert f"train.py:{line}: has no counterpart" in " ".join(again.splitlines()[:2]), again
         # A view moves elements alone.
         assert first.startswith("first difference: ") or fault == "rolled", found.stdout

@@ -137,6 +137,26 @@ const CatalogTensor* CompareSide::output(std::uint32_t op, std::uint32_t slot) c
   return nullptr;
 }
 
+bool is_training(const CompareSide& side) {
+  return std::ranges::any_of(side.ops, [](const CompareOp& op) {
+    return phase_of(*op.op) == Phase::backward || phase_of(*op.op) == Phase::optimizer;
+  });
+}
+
+bool chooses(const CompareOp& op) {
+  const auto is_fraction = [](const CatalogTensor& tensor) {
+    return is_floating(tensor.dtype) || is_complex(tensor.dtype);
+  };
+  const auto is_integer = [&](const CatalogTensor* output) {
+    return !is_fraction(*output) && output->dtype != DType::bool8;
+  };
+  const bool is_outside = op.scope.find('/') == std::string_view::npos;
+  if (!is_outside || op.outputs.empty() || moves_or_casts(op.kind)) return false;
+  return std::ranges::all_of(op.outputs, is_integer) && std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
+           return input.is_read && is_fraction(*input.tensor);
+         });
+}
+
 std::string_view without_gradients(std::string_view scope) {
   constexpr std::string_view kGradients = "Gradients/";
   return scope.starts_with(kGradients) ? scope.substr(kGradients.size()) : scope;

@@ -52,6 +52,21 @@ bool adds_the_same_to(const CompareFacts& facts, const ComparedOp& op, const Com
   });
 }
 
+// All readers of an op that one side alone has, as ops of the target: where one shows nothing, another one may.
+std::vector<std::uint32_t> readers_of_alone(const CompareFacts& facts, const CompareFinding& finding) {
+  const bool is_alone = finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing;
+  if (!is_alone || finding.culprit == nullptr) return {};
+  const CompareSide& side = facts.side(finding.in_golden);
+  const auto culprit = std::ranges::find(side.ops, finding.culprit, &CompareOp::op);
+  if (culprit == side.ops.end()) return {};
+  std::vector<std::uint32_t> found;
+  for (const std::uint32_t reader : culprit->readers) {
+    const ComparedOp* op = finding.in_golden ? facts.pairs.of_golden(reader) : facts.pairs.of_target(reader);
+    if (op != nullptr && !op->target.empty() && !op->golden.empty()) found.push_back(op->target_index);
+  }
+  return found;
+}
+
 }  // namespace
 
 bool is_changed_by_addition(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read) {
@@ -118,8 +133,10 @@ LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding) 
   bool can_be_undone =
       !finding.shows_in_reader || reads_other_parameters(facts, at) || !is_one_side_longer(facts, finding.in_golden);
   std::vector<bool> visited(facts.target.ops.size(), false);
-  std::vector<std::uint32_t> border = {at.target_index};
-  visited[at.target_index] = true;
+  std::vector<std::uint32_t> border = readers_of_alone(facts, finding);
+  if (std::ranges::find(border, at.target_index) == border.end()) border.push_back(at.target_index);
+  const std::vector<std::uint32_t> first = border;
+  for (const std::uint32_t op : first) visited[op] = true;
   while (!border.empty()) {
     const std::uint32_t t = border.back();
     border.pop_back();
@@ -129,15 +146,23 @@ LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding) 
     const bool is_decisive = is_last && !op->outputs.empty() && std::ranges::all_of(op->outputs, is_comparable);
     const bool otherwise = !is_last || is_built_otherwise(facts, *op);
     effect.built_otherwise = effect.built_otherwise || otherwise;
-    // The op of one side is beside the first one, and its gradient beside others.
-    if (t != at.target_index && phase_of(*facts.target.ops[t].op) == Phase::forward)
-      can_be_undone = can_be_undone || otherwise;
+    // The op of one side is beside the first ones, and its gradient beside others.
+    const bool is_first = std::ranges::find(first, t) != first.end();
+    if (!is_first && phase_of(*facts.target.ops[t].op) == Phase::forward) can_be_undone = can_be_undone || otherwise;
     const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source, !facts.other_precision); };
     if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*facts.target.ops[t].op) == Phase::optimizer;
       if (updates && !reads_other_layouts(facts, t) &&
           !std::ranges::all_of(op->inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
+        effect.lasts = true;
+        return effect;
+      }
+      const bool hides = chooses(facts.target.ops[t]) && !is_training(facts.target);
+      const bool is_same = std::ranges::all_of(op->inputs, [&](const ComparedTensor& in) {
+        return in.difference->equal || (is_comparable(in) && healed(in));
+      });
+      if (hides && !is_same) {
         effect.lasts = true;
         return effect;
       }

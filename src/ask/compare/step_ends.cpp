@@ -9,6 +9,7 @@
 #include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
+#include "read/operators/collective_call.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "read/operators/op_work.h"
@@ -114,6 +115,19 @@ Tensors unread_results(const CompareSide& side, bool of_forward, bool only_compu
     }
   }
   return results;
+}
+
+// Tensors for other ranks, in order.
+Tensors given_to_others(const CompareSide& side) {
+  Tensors given;
+  for (const CompareOp& op : side.ops) {
+    const bool sends = collective_way(bare_type(op.op->op_type)) == CollectiveWay::send;
+    if (!sends && !moves_between_ranks(op.op->op_type)) continue;
+    for (const CompareInput& input : op.inputs) {
+      if (input.is_read && counts(*input.tensor) && size_of(*input.tensor) > 0) given.push_back(input.tensor);
+    }
+  }
+  return given;
 }
 
 Named parameters_read_in(const CompareSide& side) {
@@ -342,6 +356,22 @@ bool StepEnds::printed_numbers_agree() {
   });
 }
 
+// A tensor for other ranks is a result, although nothing on this rank may show it. Two programs that do not give as many
+// share their work in other ways.
+bool StepEnds::given_to_others_agrees() {
+  const Tensors mine = given_to_others(target_), theirs = given_to_others(golden_);
+  if (mine.size() != theirs.size()) return true;
+  double largest = 0;
+  for (const CatalogTensor* one : theirs) {
+    const TensorOf of = {golden_.rank, one};
+    largest = std::max(largest, differences_.of(of, of).rms);
+  }
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (size_of(*mine[i]) == size_of(*theirs[i]) && !agrees(*mine[i], *theirs[i], largest)) return false;
+  }
+  return true;
+}
+
 // Values that the program itself writes into parameters and states stay, though no op of the step reads them: an average of
 // weights, a clipped weight, a state that is reset.
 bool StepEnds::later_writes_agree() {
@@ -362,13 +392,32 @@ bool StepEnds::later_writes_agree() {
   });
 }
 
+// Scores that the program chooses from are a result: they may differ, and the next token be the same. By names of ops.
+bool StepEnds::choices_agree() {
+  const auto read_by = [](const CompareSide& side) {
+    std::map<std::string_view, const CatalogTensor*> read;
+    for (const CompareOp& op : side.ops) {
+      if (!chooses(op)) continue;
+      const auto of = std::ranges::find_if(op.inputs, [](const CompareInput& in) { return counts(*in.tensor); });
+      if (of != op.inputs.end()) read.emplace(op.op->op_name, of->tensor);
+    }
+    return read;
+  };
+  const auto mine = read_by(target_), theirs = read_by(golden_);
+  return std::ranges::all_of(theirs, [&](const auto& golden) {
+    const auto target = mine.find(golden.first);
+    return target == mine.end() || agrees(*target->second, *golden.second, 0);
+  });
+}
+
 bool StepEnds::results_and_gradients_agree() {
   const bool trains = has(target_, Phase::optimizer) || has(golden_, Phase::optimizer);
+  if (!given_to_others_agrees()) return false;
   if (trains) {
     return gradients_agree() && losses_agree() && results_agree(true) && later_writes_agree() &&
            printed_numbers_agree();
   }
-  return last_results_agree() && results_agree(false);
+  return last_results_agree() && results_agree(false) && choices_agree();
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// The ends of a step: gradients as its optimizer reads them, updated parameters, losses; without an optimizer, results
-// that no op reads. Two programs that leave the same compute the same, however their ops differ in between.
+// The ends of a step: gradients as its optimizer reads them, updated parameters, losses, what other ranks get; without an
+// optimizer, results that no op reads. Two programs that leave the same compute the same, however their ops differ in between.
 #pragma once
 
 #include <map>
@@ -47,6 +47,8 @@ class StepEnds {
   bool results_agree(bool of_forward);
   bool last_results_agree();
   bool printed_numbers_agree();
+  bool given_to_others_agrees();
+  bool choices_agree();
   bool all_agree(const std::vector<const CatalogTensor*>& target, const std::vector<const CatalogTensor*>& golden,
                  bool all);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 
@@ -33,6 +34,8 @@ constexpr double kMostHidden = 0.5;   // relative error of gradients that the to
 constexpr double kSameFactor = 1e-3;  // relative
 constexpr double kMostOfRounding = 1e-2;  // relative: of a parameter, after steps that are not compared
 constexpr int kStepsToCollective = 4;     // a wait, a view, a copy
+constexpr double kNearNewFactor = 0.02;   // relative: of gradients that were exchanged in a half type
+constexpr double kMostOfUpdate = 0.01;    // relative: an error of it that rounding of the parameter leaves
 
 // Of statistics of parts of a sum: a difference may go through.
 bool gives_means_of_sums(const WholeStep::Label& label) {
@@ -51,6 +54,11 @@ bool is_of_other_elements(const Joined& joined, const CatalogTensor& golden) {
   return !joined.possible && golden.has_shape && element_count(golden.shape) > 1;
 }
 
+ShardCause named_with(ShardCause cause, const std::string& what) {
+  if (cause.what.empty()) cause.what = what;
+  return cause;
+}
+
 class CauseSearch {
  public:
   explicit CauseSearch(const WholeStep& step);
@@ -62,13 +70,18 @@ class CauseSearch {
   bool is_good(const CompareInput& golden_input) const;
   bool hides_by_size(std::uint32_t reader, std::uint32_t golden) const;
   bool has_effect(std::uint32_t golden) const;
+  bool may_heal_in_optimizer(std::uint32_t golden) const;
+  bool leaves_other_update(std::uint32_t golden) const;
+  bool chooses_from_others(std::uint32_t golden) const;
+  bool begins_with_other_number(std::uint32_t golden, const CompareInput& input) const;
   bool is_update(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
   bool reads_the_same(std::uint32_t golden) const;
   std::optional<ShardCause> call_with_another_number(std::uint32_t golden) const;
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
-  std::optional<ShardCause> by_new_factor(const ShardCause& cause, double factor) const;
+  // `tolerance`: of the factor, relative.
+  std::optional<ShardCause> by_new_factor(const ShardCause& cause, double factor, double tolerance) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
   std::optional<ShardCause> factor_received(std::uint32_t golden, const ShardCause& cause) const;
   bool adds_with_other_factors(std::uint32_t golden) const;
@@ -165,6 +178,38 @@ bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) cons
   return error > 0 && std::ranges::any_of(step_.label(reader).outputs, hides);
 }
 
+// Results on the way to an update: another optimizer may compute the same in another order. Not a parameter or state, or
+// the last result that is known.
+bool CauseSearch::may_heal_in_optimizer(std::uint32_t golden) const {
+  const CompareOp& op = golden_.ops[golden];
+  const bool is_written = std::ranges::any_of(op.states, [](std::string_view state) { return !state.empty(); });
+  return differs(golden) && !is_written && !op.in_place && !readers_[golden].empty();
+}
+
+// The update of a parameter may be another one although the parameter, which is larger, fits.
+bool CauseSearch::leaves_other_update(std::uint32_t golden) const {
+  const CompareOp& op = golden_.ops[golden];
+  const WholeStep::Label& label = step_.label(golden);
+  if (step_.address(golden).site.place.kind != SiteKind::optimizer || !op.in_place || label.state != State::found)
+    return false;
+  if (op.outputs.size() != 1 || op.inputs.empty() || op.inputs.front().tensor->shape != op.outputs.front()->shape)
+    return true;
+  const TensorDifference update =
+      difference_of({golden_.rank, op.outputs.front()}, {golden_.rank, op.inputs.front().tensor}, {}, in_order);
+  return !update.comparable() || label.outputs.front().difference.rms_error > kMostOfUpdate * update.rms_error;
+}
+
+// A choice may be the golden one although what it is made from is not.
+bool CauseSearch::chooses_from_others(std::uint32_t golden) const {
+  const CompareOp& op = golden_.ops[golden];
+  if (!chooses(op) || is_training(golden_) || !step_.label(golden).where) return false;
+  return std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
+    if (!reads_value(input)) return false;
+    const Joined read = step_.joiner().join_input(golden, input, *step_.label(golden).where);
+    return read.possible && !read.fits && !step_.noise().explains(input, read);
+  });
+}
+
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
   if (is_hidden_by_clipping(step_, readers_, golden)) return true;
@@ -175,9 +220,11 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     waiting.pop_back();
     if (!seen.insert(at).second) continue;
     if (!step_.label(at).other_inputs.empty()) return true;
-    if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
+    const bool is_of_optimizer = step_.address(at).site.place.kind == SiteKind::optimizer;
+    if (is_of_optimizer && !may_heal_in_optimizer(at)) return true;
     if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
+      if (chooses_from_others(reader) || (is_of_optimizer && leaves_other_update(reader))) return true;
       const bool shows = step_.label(reader).state == State::found && !gives_means_of_sums(step_.label(reader));
       if (!shows || hides_by_size(reader, at)) waiting.push_back(reader);
       if (step_.hides_a_term(reader)) return true;
@@ -265,16 +312,16 @@ bool CauseSearch::is_before_loss(const ShardCause& cause) const {
 }
 
 // The first op behind which gradients have another factor than in the steps before, or what leads to it.
-std::optional<ShardCause> CauseSearch::by_new_factor(const ShardCause& cause, double factor) const {
+std::optional<ShardCause> CauseSearch::by_new_factor(const ShardCause& cause, double factor, double tolerance) const {
   bool is_before = false;  // an op that only moves gradients has it already
   for (const WholeStep::NewFactor& change : step_.new_factors()) {
-    if (std::abs(change.change / factor - 1) >= kSameFactor) continue;
+    if (std::abs(change.change / factor - 1) >= tolerance) continue;
     const CompareOp& op = golden_.ops[change.golden];
     if (std::optional<ShardCause> sent = factor_received(change.golden, cause)) return sent;
     if (op.kind != OpKind::copy) {
       std::optional<ShardCause> found = scale_of_loss_left_out(step_, cause);
       if (found) found->uncertain = false;  // the step before had the right factor
-      if (!found) found = with_factor(change.golden, factor);
+      if (!found) found = with_factor(change.golden, change.change);
       if (found) found->uncertain = found->uncertain || is_before;
       return found;
     }
@@ -291,11 +338,16 @@ std::optional<ShardCause> CauseSearch::by_new_factor(const ShardCause& cause, do
 // backward pass behind which they have that factor.
 std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) const {
   const std::optional<double> factor = factor_between(cause.joined.difference);
-  if (!factor || is_before_loss(cause)) return std::nullopt;
+  if (is_before_loss(cause)) return std::nullopt;
+  if (!factor && step_.joiner().has_halves()) {
+    const std::optional<double> near = near_factor_between(cause.joined.difference);
+    return near ? by_new_factor(cause, *near, kNearNewFactor) : std::nullopt;
+  }
+  if (!factor) return std::nullopt;
   for (const WholeStep::OtherNumber& other : step_.other_numbers()) {
     if (std::optional<ShardCause> earlier = before(other.golden, *other.input, other.joined)) return earlier;
   }
-  if (std::optional<ShardCause> changed = by_new_factor(cause, *factor)) return changed;
+  if (std::optional<ShardCause> changed = by_new_factor(cause, *factor, kSameFactor)) return changed;
   // Without steps before that have the right factor, the golden op may be one that this run does elsewhere.
   const bool is_collective_named =
       !cause.in_step_before && is_collective(step_.ranks()[cause.rank].side->ops[cause.op].op->op_type);
@@ -344,7 +396,9 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
     const bool has_factor = read.fits && read.factor != 1 && read.factor == label.outputs.front().factor;
     if (step_.noise().explains(input, read) || (read.fits && !has_factor)) continue;
     // The factor is, or may be, in what it reads.
-    if (std::optional<ShardCause> earlier = before(golden, input, label.outputs.front())) return earlier;
+    if (std::optional<ShardCause> earlier = before(golden, input, label.outputs.front())) {
+      return named_with(std::move(*earlier), cause.what);
+    }
     cause.uncertain = true;
   }
   return cause;
@@ -658,6 +712,14 @@ bool CauseSearch::is_part_of_mean(std::uint32_t golden, const CompareInput& inpu
   return mean.fits && mean.is_sum && mean.factor != 1 && mean.difference.by == ComparedBy::values;
 }
 
+// The gradient of a loss is a number: what the backward pass begins with may be multiplied before.
+bool CauseSearch::begins_with_other_number(std::uint32_t golden, const CompareInput& input) const {
+  const bool is_number = input.tensor->has_shape && input.tensor->shape.empty() && is_floating(input.tensor->dtype);
+  if (!is_number || input.tensor->slot != 0 || !input.is_read || !input.tensor->recorded()) return false;
+  const Joined number = step_.joiner().join_input(golden, input, *step_.label(golden).where);
+  return number.possible && (!number.difference.equal || number.factor != 1);
+}
+
 std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   const WholeStep::Label& label = step_.label(golden);
   const CompareOp& op = golden_.ops[golden];
@@ -669,6 +731,11 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   bool reads_parts = false;  // of which the golden input is not made: a block of it, in a ring
   for (const CompareInput* read : step_.golden_step().inputs_of_call(golden)) {
     const CompareInput& input = *read;
+    if (is_backward && begins_with_other_number(golden, input)) {
+      const Joined number = step_.joiner().join_input(golden, input, *label.where);
+      if (std::optional<ShardCause> earlier = before(golden, input, number)) return earlier;
+      cause.uncertain = true;
+    }
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.joiner().join_input(golden, input, *label.where);
     if (joined.fits && (joined.is_sum || joined.is_of_squares)) {
@@ -689,7 +756,10 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     const bool fits = joined.fits && !label.other_inputs.contains(input.tensor);
     if (!joined.possible || fits || step_.noise().explains(input, joined)) continue;
     if (std::optional<ShardCause> left_out = left_out_before(step_, golden, input, joined)) return left_out;
-    if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
+    if (std::optional<ShardCause> earlier = before(golden, input, joined)) {
+      std::optional<ShardCause> beside = earlier->uncertain ? left_out_beside(step_, *earlier) : std::nullopt;
+      return beside ? beside : earlier;
+    }
     if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;
     if (std::optional<ShardCause> writer = writer_before(step_, golden, input, joined)) return writer;
     if (std::optional<ShardCause> writer = writer_between(step_, golden, input, joined)) return writer;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ask/compare/factor.h"
+#include "ask/unsharded/op_evidence.h"
 #include "ground/model/gradient_name.h"
 
 namespace sonde {
@@ -21,7 +22,8 @@ bool reads_gradients_times(const WholeStep& step, std::uint32_t golden) {
     const bool is_backward = input.from != kNoOp && step.address(input.from).site.place.kind == SiteKind::backward;
     if (!is_backward && !is_gradient_name(input.name)) return false;
     const Joined read = step.joiner().join_input(golden, input, *step.label(golden).where);
-    return read.possible && !read.fits && factor_between(read.difference).has_value();
+    if (!read.possible || read.fits) return false;
+    return factor_between(read.difference) || (step.joiner().has_halves() && near_factor_between(read.difference));
   });
 }
 

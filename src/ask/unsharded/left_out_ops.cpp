@@ -62,7 +62,87 @@ bool is_on_no_rank(const WholeStep& step, std::uint32_t golden) {
   });
 }
 
+// Results that are right, from which the rank computes the input by ops that have no counterpart.
+std::set<const CatalogTensor*> right_before(const WholeStep& step, std::size_t rank, const CompareInput& read) {
+  const CompareSide& side = *step.ranks()[rank].side;
+  std::set<const CatalogTensor*> right;
+  std::set<std::uint32_t> seen;
+  std::vector<const CompareInput*> waiting = {&read};
+  while (!waiting.empty() && seen.size() < kMostLeftOut) {
+    const CompareInput& at = *waiting.back();
+    waiting.pop_back();
+    if (at.from == kNoOp) continue;
+    const CatalogTensor* made = side.output(at.from, at.from_slot);
+    if (step.is_right(made)) {
+      right.insert(made);
+    } else if (seen.insert(at.from).second) {
+      for (const CompareInput& before : side.ops[at.from].inputs) waiting.push_back(&before);
+    }
+  }
+  return right;
+}
+
+// The rank's part of a golden result that was found; null: it has none.
+const CatalogTensor* part_of_rank(const WholeStep& step, std::size_t rank, const CompareInput& golden) {
+  const std::optional<Counterpart>& where = step.label(golden.from).where;
+  const CatalogTensor* made = step.golden().output(golden.from, golden.from_slot);
+  const std::vector<SiteCall>* calls = where ? step.ranks()[rank].calls.at(where->site) : nullptr;
+  if (made == nullptr || calls == nullptr || where->first >= calls->size()) return nullptr;
+  return tensor_at(step.ranks()[rank], (*calls)[where->first], {false, made->slot});
+}
+
+bool may_be_left_out(const WholeStep& step, std::uint32_t golden) {
+  const bool is_known = step.label(golden).state != WholeStep::State::unknown;
+  return !is_known && !only_moves(step.golden().ops[golden]);
+}
+
+// The golden op without a counterpart that brings in a result which the rank computes nothing from here; kNoOp: none.
+std::uint32_t op_that_brings_more(const WholeStep& step, std::size_t rank, const CompareInput& input,
+                                  const std::set<const CatalogTensor*>& read_by_rank) {
+  std::set<std::uint32_t> seen;
+  std::vector<std::uint32_t> waiting = {input.from};
+  while (!waiting.empty() && seen.size() < kMostLeftOut) {
+    const std::uint32_t at = waiting.back();
+    waiting.pop_back();
+    if (at == kNoOp || step.label(at).state == WholeStep::State::differs || !seen.insert(at).second) continue;
+    bool any_shared = false, any_more = false;
+    for (const CompareInput& before : step.golden().ops[at].inputs) {
+      if (!reads_value(before) || before.from == kNoOp) continue;
+      if (step.label(before.from).state != WholeStep::State::found) {
+        waiting.push_back(before.from);
+        continue;
+      }
+      const CatalogTensor* part = part_of_rank(step, rank, before);
+      any_shared = any_shared || (part != nullptr && read_by_rank.contains(part));
+      any_more = any_more || (part != nullptr && !read_by_rank.contains(part));
+    }
+    if (any_shared && any_more && may_be_left_out(step, at)) return at;
+  }
+  return kNoOp;
+}
+
 }  // namespace
+
+std::optional<ShardCause> left_out_beside(const WholeStep& step, const ShardCause& cause) {
+  if (cause.kind != FindingKind::inserted || cause.in_step_before || !cause.golden_tensor->is_input)
+    return std::nullopt;
+  const std::vector<CompareInput>& inputs = step.golden().ops[cause.golden].inputs;
+  const auto input = std::ranges::find(inputs, cause.golden_tensor, &CompareInput::tensor);
+  const std::optional<WholeStep::Shown> shown = step.shown(*step.label(cause.golden).where);
+  if (input == inputs.end() || !shown) return std::nullopt;
+  const CompareInput* read = step.input_at(cause.rank, cause.golden, *input);
+  if (read == nullptr) return std::nullopt;
+  const std::uint32_t left_out = op_that_brings_more(step, cause.rank, *input, right_before(step, cause.rank, *read));
+  if (left_out == kNoOp) return std::nullopt;
+  ShardCause found = cause;
+  found.kind = FindingKind::missing;
+  found.rank = shown->rank;
+  found.op = shown->op;
+  found.left_out = left_out;
+  found.tensor = read->tensor;
+  found.uncertain = true;
+  return found;
+}
 
 std::optional<ShardCause> left_out_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
                                           const Joined& joined) {
@@ -93,6 +173,8 @@ std::optional<ShardCause> scale_of_loss_left_out(const WholeStep& step, const Sh
       return differentiated_by(op).type == step.golden().ops[g].op->op_type;
     });
     if (!is_of_backward) continue;  // a number that is printed
+    const SiteCalls::Address& address = step.address(g);
+    if (step.learned().done_elsewhere.contains({address.site, address.number})) continue;
     ShardCause found = cause;
     found.kind = FindingKind::missing;
     found.left_out = g;

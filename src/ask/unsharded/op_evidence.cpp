@@ -13,6 +13,8 @@ namespace sonde {
 namespace {
 
 constexpr double kSameScale = 1e-3;  // relative
+constexpr double kLeastCosine = 0.999;
+constexpr double kLeastChange = 0.05;  // relative: more than a half type rounds
 
 }  // namespace
 
@@ -65,6 +67,15 @@ bool reads_value(const CompareInput& input) {
 
 bool puts_together(const CompareOp& op) {
   return op.kind == OpKind::copy && std::ranges::count_if(op.inputs, reads_value) > 1;
+}
+
+std::optional<double> near_factor_between(const TensorDifference& difference) {
+  const PairSums& sums = difference.sums;
+  const bool is_known = difference.by == ComparedBy::values && difference.different_non_finite == 0;
+  if (!is_known || sums.golden_squares <= 0 || sums.squares <= 0) return std::nullopt;
+  if (sums.products < kLeastCosine * std::sqrt(sums.squares) * std::sqrt(sums.golden_squares)) return std::nullopt;
+  const double factor = sums.products / sums.golden_squares;
+  return std::abs(factor - 1) < kLeastChange ? std::nullopt : std::optional(factor);
 }
 
 }  // namespace sonde

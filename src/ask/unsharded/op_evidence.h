@@ -28,4 +28,8 @@ bool puts_together(const CompareOp& op);
 // Whether its result is its input times the factor: as of the division of a loss by the number of micro-batches.
 bool scales_by(double factor, const CatalogRank& rank, const CompareOp& op);
 
+// So many times the golden tensor, as near as gradients come that were exchanged in a half type. Nothing: by values the two
+// have no factor, or they have statistics alone.
+std::optional<double> near_factor_between(const TensorDifference& difference);
+
 }  // namespace sonde

@@ -8,6 +8,8 @@
 #include "ask/compare/tolerance.h"
 #include "ask/unsharded/common_factor.h"
 #include "ask/unsharded/op_evidence.h"
+#include "plan/config/op_types.h"
+#include "read/operators/collective_call.h"
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
@@ -30,13 +32,34 @@ std::vector<double> factors_of(std::size_t parts) {
   return factors;
 }
 
-// Of the results of all ops, or of the network's in the forward pass.
-double coarsest_spacing(const std::vector<RankStep>& ranks, bool of_network) {
+double coarsest_of(const CompareOp& op) {
+  double coarsest = 0;
+  for (const CatalogTensor* output : op.outputs) coarsest = std::max(coarsest, epsilon_of(output->dtype));
+  return coarsest;
+}
+
+// Of the results of all ops.
+double coarsest_spacing(const std::vector<RankStep>& ranks) {
+  double coarsest = 0;
+  for (const RankStep& rank : ranks) {
+    for (const CompareOp& op : rank.side->ops) coarsest = std::max(coarsest, coarsest_of(op));
+  }
+  return coarsest;
+}
+
+bool may_add_up(std::string_view op_type) {
+  const bool is_of_all = is_collective(op_type) && collective_way(bare_type(op_type)) == CollectiveWay::all;
+  return is_of_all && !moves_between_ranks(op_type) && bare_type(op_type) != "waittensor";
+}
+
+// In which a pass is computed, or all of it. What is only moved in a half type, as activations from stage to stage, is rounded by a cast
+// that the other run may not have.
+double coarsest_computed(const std::vector<RankStep>& ranks, std::optional<Phase> phase) {
   double coarsest = 0;
   for (const RankStep& rank : ranks) {
     for (const CompareOp& op : rank.side->ops) {
-      if (of_network && phase_of(*op.op) != Phase::forward) continue;
-      for (const CatalogTensor* output : op.outputs) coarsest = std::max(coarsest, epsilon_of(output->dtype));
+      const bool computes = !only_moves(op) || may_add_up(op.op->op_type);
+      if (computes && (!phase || phase_of(*op.op) == *phase)) coarsest = std::max(coarsest, coarsest_of(op));
     }
   }
   return coarsest;
@@ -68,21 +91,33 @@ bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall
   return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
 }
 
+// The golden run may have as many micro-batches as the ranks, and divide each loss where they divide the gradients.
+std::size_t losses_in(const CompareSide& side) {
+  const auto losses = std::ranges::count_if(side.ops, [](const CompareOp& op) {
+    return begins_backward(op.op->op_type) && phase_of(*op.op) != Phase::optimizer;
+  });
+  return std::max<std::size_t>(1, static_cast<std::size_t>(losses));
+}
+
 }  // namespace
 
 StepJoiner::StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& golden, const Counterparts& counterparts,
                        double largest)
-    : ranks_(ranks), golden_(golden), counterparts_(counterparts) {
+    : ranks_(ranks), golden_(golden), counterparts_(counterparts), losses_(losses_in(golden.side())) {
   tolerance_ = std::min(8 * largest, kMostTolerance);
-  const double own = coarsest_spacing(ranks_, false), of_golden = coarsest_spacing(golden_.all(), false);
+  const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden_.all());
   is_other_type_ = own != of_golden;
   has_halves_ = is_half(std::max(own, of_golden));
-  if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
-  // Gradients alone may be exchanged in a half type: that says nothing of the forward pass.
-  const bool is_other_network = coarsest_spacing(ranks_, true) != coarsest_spacing(golden_.all(), true);
-  of_network_alone_ = is_other_network ? tolerance_ : std::min(8 * largest, kMostTolerance);
+  const auto tolerance_in = [&](std::optional<Phase> phase) {
+    const double computed = coarsest_computed(ranks_, phase), there = coarsest_computed(golden_.all(), phase);
+    return computed == there ? tolerance_ : std::max(tolerance_, kSpacingsOfCoarser * std::max(computed, there));
+  };
+  // Gradients alone may be exchanged in a half type: that says nothing of the passes.
+  of_network_alone_ = tolerance_in(Phase::forward);
+  of_backward_alone_ = std::max(of_network_alone_, tolerance_in(Phase::backward));
+  tolerance_ = tolerance_in(std::nullopt);
   look_for_norms();
-  look_for_network();
+  look_for_passes();
   if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
     most_in_optimizer_ = std::abs(*factor - 1) / 2;
   }
@@ -106,18 +141,21 @@ void StepJoiner::look_for_norms() {
   }
 }
 
-void StepJoiner::look_for_network() {
+void StepJoiner::look_for_passes() {
   const CompareSide& side = golden_.side();
   for (std::uint32_t g = 0; g < side.ops.size(); ++g) {
     const CallSite& site = golden_.calls().address(g).site;
-    if (site.place.kind != SiteKind::forward || site.module.empty()) continue;
-    for (const CompareInput& input : side.ops[g].inputs) of_network_.insert(input.tensor);
-    of_network_.insert(side.ops[g].outputs.begin(), side.ops[g].outputs.end());
+    const bool is_of_network = site.place.kind == SiteKind::forward && !site.module.empty();
+    if (!is_of_network && site.place.kind != SiteKind::backward) continue;
+    std::set<const CatalogTensor*>& of_pass = is_of_network ? of_network_ : of_backward_;
+    for (const CompareInput& input : side.ops[g].inputs) of_pass.insert(input.tensor);
+    of_pass.insert(side.ops[g].outputs.begin(), side.ops[g].outputs.end());
   }
 }
 
 double StepJoiner::tolerance(const CatalogTensor& golden) const {
-  return of_network_.contains(&golden) ? of_network_alone_ : tolerance_;
+  if (of_network_.contains(&golden)) return of_network_alone_;
+  return of_backward_.contains(&golden) ? of_backward_alone_ : tolerance_;
 }
 
 bool StepJoiner::is_half_of_both(const CatalogTensor& golden) const {
@@ -141,7 +179,7 @@ JoinLimits StepJoiner::limits_of(const CatalogTensor& golden, SiteKind kind) con
   }
   const bool is_number = golden.has_shape && golden.shape.empty();
   if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
-    limits.factors = factors_of(ranks_.size() * counterparts_.micro_batches() * golden_.ranks());
+    limits.factors = factors_of(ranks_.size() * std::max(counterparts_.micro_batches(), losses_) * golden_.ranks());
   }
   return limits;
 }

@@ -62,18 +62,21 @@ class StepJoiner {
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   void look_for_norms();
-  void look_for_network();
+  void look_for_passes();
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep& golden_;
   const Counterparts& counterparts_;
+  const std::size_t losses_;  // of the golden step
   bool has_halves_ = false;
   bool is_other_type_ = false;                    // the two ran in different types
   double tolerance_ = 0;                          // relative, beside the spacing of the type
   double of_network_alone_ = 0;                   // the same, of results of the network's forward pass
+  double of_backward_alone_ = 0;                  // the same, of results of the backward pass
   std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
   std::set<const CatalogTensor*> norms_;          // golden ones: the ranks may have those of their parts
   std::set<const CatalogTensor*> of_network_;     // golden ones that modules read and give in the forward pass
+  std::set<const CatalogTensor*> of_backward_;    // golden ones that the backward pass reads and gives
   mutable std::set<std::string> problems_;
 };
 

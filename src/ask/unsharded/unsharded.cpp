@@ -260,11 +260,13 @@ void Unsharded::compare_step(const CatalogStep& golden) {
   for (const ShardCause& cause : causes.causes) add_cause(cause);
   for (const std::uint32_t op : causes.harmless)
     learned_.harmless.emplace(whole.address(op).site, whole.address(op).number);
+  const bool is_right = causes.causes.empty() && causes.unfollowed.empty();
   learned_.updates_unseen = false;
   for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) {
+    const bool is_unknown = whole.label(g).state == WholeStep::State::unknown;
+    if (is_right && is_unknown) learned_.done_elsewhere.emplace(whole.address(g).site, whole.address(g).number);
     const bool is_update = whole.address(g).site.place.kind == SiteKind::optimizer;
-    learned_.updates_unseen =
-        learned_.updates_unseen || (is_update && whole.label(g).state == WholeStep::State::unknown);
+    learned_.updates_unseen = learned_.updates_unseen || (is_update && is_unknown);
   }
   if (causes.causes.empty() && !causes.unfollowed.empty()) {
     const CatalogOp& first = *golden_side->ops[causes.unfollowed.front()].op;

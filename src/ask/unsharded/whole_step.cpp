@@ -15,6 +15,7 @@ namespace sonde {
 namespace {
 
 constexpr double kLeastNoise = 0.125;     // of a tensor that is little but rounding
+constexpr double kSpacingsOfNumber = 64;  // of the type: of a number that another op gives
 constexpr double kSpacingsElsewhere = 4;  // of a half type, of a call at another place
 
 // Gradients that overflow in both runs: what is left of them depends on the order of sums.
@@ -179,6 +180,17 @@ bool WholeStep::is_near(std::uint32_t golden, const Label& label) const {
     if (is_elsewhere && difference.by == ComparedBy::statistics) return false;
     return !output.possible || difference.relative() <= kSpacingsElsewhere * coarser_spacing(difference);
   });
+}
+
+// The tolerance of a half type finds a number among a few others.
+bool WholeStep::is_number_by_chance(std::uint32_t golden, const Label& label) const {
+  const std::vector<const CatalogTensor*>& outputs = golden_.ops[golden].outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const bool is_number = outputs[i]->has_shape && outputs[i]->shape.empty();
+    const TensorDifference& difference = label.outputs[i].difference;
+    if (is_number && difference.relative() > kSpacingsOfNumber * epsilon_of(outputs[i]->dtype)) return true;
+  }
+  return false;
 }
 
 // Results of noise are noise, although two of them may come near each other by chance.
@@ -372,6 +384,7 @@ void WholeStep::look_at(std::uint32_t golden) {
     // Noise is like other noise by chance.
     if (is_of_noise && (is_of_other_type || !is_at_its_place(golden, with))) continue;
     Label label{State::found, with, joiner_.join_outputs(golden, with)};
+    if (is_of_other_type && is_number_by_chance(golden, label)) continue;
     if (!is_near(golden, label) || (with.ring && !is_of_blocks(golden, label))) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : noise_of_sum(golden, label);

@@ -32,6 +32,8 @@ struct Learned {
   std::set<std::pair<CallSite, std::size_t>> harmless;  // golden calls that are computed in another way: no effect
   std::map<std::pair<CallSite, std::size_t>, double> factors;     // of golden calls of the backward pass
   std::map<std::pair<CallSite, std::size_t>, Counterpart> alone;  // of golden calls that one rank has
+  std::set<std::pair<CallSite, std::size_t>>
+      done_elsewhere;           // golden calls without a counterpart in a step that is right
   bool updates_unseen = false;  // ops of the last step's optimizer have no counterpart
   double largest = 0;           // relative difference of what was found
   NoiseOfOutputs noise;
@@ -103,6 +105,7 @@ class WholeStep {
   bool reads_noise(std::uint32_t golden) const;
   bool is_fed_by_noise(std::uint32_t golden, std::size_t output) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
+  bool is_number_by_chance(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
   bool is_of_blocks(std::uint32_t golden, const Label& label) const;
   bool differs_in_blocks(std::uint32_t golden, const Label& label) const;

@@ -60,6 +60,19 @@ Key partner(const Key& key, std::int64_t time, const Times& reference) {
   return 2 * apart(nearest) < apart(same) ? nearest->first : key;
 }
 
+// By step of a rank. Two of its steps that would run with one, as of ranks that seldom wait for each other, or two that
+// would change their order, show that times say nothing of this rank.
+std::map<Key, Key> partners_of(const Times& times, std::int64_t moved, const Times& reference) {
+  std::map<Key, Key> partners;
+  for (const auto& [key, clock] : times) partners.emplace(key, partner(key, clock - moved, reference));
+  const auto is_out_of_order = [](const auto& one, const auto& next) {
+    return one.first.first == next.first.first && one.second >= next.second;
+  };
+  if (std::ranges::adjacent_find(partners, is_out_of_order) == partners.end()) return partners;
+  for (auto& [key, with] : partners) with = key;
+  return partners;
+}
+
 }  // namespace
 
 StepOrder::StepOrder(std::span<const CatalogRank* const> ranks) {
@@ -73,9 +86,10 @@ StepOrder::StepOrder(std::span<const CatalogRank* const> ranks) {
   Times began;
   for (const auto& [rank, times] : all) {
     const std::int64_t moved = knows_times ? ahead(times, reference) : 0;
+    const std::map<Key, Key> partners = knows_times ? partners_of(times, moved, reference) : std::map<Key, Key>();
     for (const auto& [key, clock] : times) {
       const std::int64_t time = knows_times ? clock - moved : 0;
-      const Key with = knows_times ? partner(key, time, reference) : key;
+      const Key with = knows_times ? partners.at(key) : key;
       if (with != key) others_.emplace(std::pair(rank, key), with);
       const auto [at, is_new] = began.try_emplace(with, time);
       if (!is_new) at->second = std::min(at->second, time);

@@ -54,6 +54,14 @@ TEST(StepOrder, ARankThatHadMoreDataIsAheadInItsNumbers) {
   EXPECT_LT(order.place_of(more, {0, 3}), order.place_of(less, {0, 3}));
 }
 
+TEST(StepOrder, StepsOfOneRankKeepTheirOrderThoughRanksSeldomWaitForEachOther) {
+  const CatalogRank first = rank_of(0, {{0, 0, 100}, {0, 1, 200}, {0, 2, 300}, {0, 3, 400}});
+  const CatalogRank other = rank_of(1, {{0, 0, 100}, {0, 1, 205}, {0, 2, 390}, {0, 3, 420}});
+  const StepOrder order = order_of(first, other);
+  EXPECT_LT(order.place_of(other, {0, 2}), order.place_of(other, {0, 3}));
+  EXPECT_LT(order.place_of(first, {0, 2}), order.place_of(other, {0, 3}));
+}
+
 TEST(StepOrder, AClockMayBeAnHourAhead) {
   constexpr std::uint64_t kHour = 3'600'000'000;
   const CatalogRank here = rank_of(0, {{0, 0, 100}, {1, 0, 150}, {0, 1, 200}});

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "program.h"
+#include "relations/networks.h"
 
 namespace sonde {
 namespace {
@@ -148,6 +149,37 @@ TEST(Compare, AnInsertedOpIsNamedWhereItChangesWhatOthersRead) {
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
   EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/mul-op0");
+}
+
+// One reader of the product shows nothing at its end, the other one does: gradients, and their norm, which is below the
+// largest one.
+void add_product_of_two_readers(Program& program, float factor) {
+  const Values data = numbers(64, 1);
+  const auto number = [](float value) { return Values(1, value); };
+  Program::Ref read = program.add("linear", {Program::parameter("weight", data, "(64,)")}, data, "(64,)");
+  if (factor != 1) read = program.add("mul", {read}, times(data, factor), "(64,)");
+  Program::Ref norm = program.add("square", {read}, times(data, factor * factor), "(64,)");
+  for (const std::string type : {"sum", "allreduce_"}) norm = program.add(type, {norm}, number(factor * factor), "()");
+  norm = program.add("sqrt", {norm}, number(factor), "()");
+  norm = program.add("add", {norm}, number(factor + 0.125F), "()");
+  norm = program.add("reciprocal", {norm}, number(1 / (factor + 0.125F)), "()");
+  norm = program.add("mul", {norm}, number(4 / (factor + 0.125F)), "()");
+  norm = program.add("clamp", {norm}, number(1), "()");
+  program.add("mul", {read, norm}, times(data, factor), "(64,)");
+}
+
+TEST(Compare, AnInsertedOpIsNamedAlthoughTheFirstOfItsReadersShowsNothingAtTheEnd) {
+  Program target, golden;
+  add_product_of_two_readers(target, 1.5F);
+  add_product_of_two_readers(golden, 1);
+  for (const bool is_missing : {false, true}) {
+    const Result<DumpComparison> found = is_missing ? compare_dumps(golden.catalog(), target.catalog(), {})
+                                                    : compare_dumps(target.catalog(), golden.catalog(), {});
+    ASSERT_TRUE(found);
+    ASSERT_FALSE(found->findings.empty());
+    EXPECT_EQ(found->findings[0].culprit->op_name, "Default/net/mul-op0");
+    EXPECT_FALSE(found->findings[0].uncertain);
+  }
 }
 
 TEST(Compare, AMissingOpIsNamedWhereItChangesWhatOthersRead) {
