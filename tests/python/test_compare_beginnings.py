@@ -198,7 +198,7 @@ def network(tmp_path_factory):
 
 
 def write_results(network, name, change, factor):
-    """What another engine gives for its nodes: files alone, one after the other."""
+    """Writes the results of nodes as another engine gives them: files alone, one after the other."""
     x, a, b, c = (np.load(network / f"{one}.npy") for one in "xabc")
     (network / name).mkdir()
 

@@ -81,6 +81,11 @@ def lengths(x):
     return torch._weight_norm_interface(direction, torch.ones(2, 1), 0)[0].sum()
 
 
+def divergence(x):
+    chances = torch.cat([x, torch.full((4, 1), 400.0)], 1).softmax(-1)  # all but the last are 0
+    return nn.functional.kl_div(torch.zeros(4, 5).log_softmax(-1), chances, reduction="sum")
+
+
 def powers(x):
     return ((x - 1.5) ** 0.5).sum()
 
@@ -90,7 +95,7 @@ def smoothed(x):
     return nn.functional.cross_entropy(scores, torch.tensor([1, 2, 3, 0]), label_smoothing=0.1)
 
 
-WAYS = {"power": powers, "smoothing": smoothed}
+WAYS = {"divergence": divergence, "power": powers, "smoothing": smoothed}
 WAYS |= {"mask": masked, "padding": padded, "sample": sampled, "complex": phases, "angle": phases}
 WAYS |= dict.fromkeys(("weight_norm", "weight_norm_last", "weight_norm_interface"), lengths)
 loss = WAYS.get(kind, decomposed if "svd" in kind or "eig" in kind else multiplied)(weight)
@@ -142,6 +147,12 @@ def test_a_product_that_is_too_large_on_the_way_to_a_zero(directory, kind):
     assert f".{kind}(" in line or kind == "prod", line
     assert finding["kind"] == "overflow", finding
     assert "are multiplied, and the product exceeds the largest value of float32" in finding["why"]
+
+
+def test_a_zero_of_the_forward_pass_is_no_gradient_that_a_mask_leaves_out(directory):
+    finding, line, evidence = first(directory, "divergence")
+    assert "kl_div(" in line and finding["why"].startswith("0 divided by 0"), finding
+    assert MASK not in evidence, evidence
 
 
 def test_an_element_that_a_mask_leaves_out(directory):

@@ -24,7 +24,7 @@ bool is_incoming_gradient(const FlowGraph& graph, const FlowOp& op, const FlowIn
   for (std::size_t i = 0; i < kMakersFollowed; ++i) {
     const FlowOp* maker = graph.maker(*from);
     if (maker == nullptr) return from->tensor->parameter.empty();
-    if (place_of(*maker->op) != place_of(*op.op)) return maker->phase != Phase::forward;
+    if (place_of(*maker->op) != place_of(*op.op)) return maker->phase == Phase::backward;
     if (!maker->nature.only_moves || maker->inputs.empty()) return false;
     from = &maker->inputs[0];
   }
@@ -42,7 +42,10 @@ std::string backward_hint(const FlowGraph& graph, const FlowOp& op, bool of_zero
         "0, it is not defined",
         forward);
   }
-  const auto is_incoming = [&](const FlowInput& input) { return is_incoming_gradient(graph, op, input); };
+  // 0 divided by 0: the gradient is what is divided.
+  const auto is_incoming = [&](const FlowInput& input) {
+    return (!divides || input.tensor->slot == 0) && is_incoming_gradient(graph, op, input);
+  };
   if (!of_zero || std::ranges::none_of(op.inputs, is_incoming)) return {};
   return "the gradient that comes in is 0 there: something after the forward operator (where, a mask) leaves this "
          "element out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead";

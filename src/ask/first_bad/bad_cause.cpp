@@ -160,7 +160,7 @@ bool running_variance_cause(OpValues& values, Cause& cause) {
 }
 
 // For ops that return elements of their inputs, or smaller ones.
-bool is_impossible(const OpValues& values) {
+bool is_impossible(OpValues& values) {
   if (!values.flow().nature.only_moves) return false;
   for (const FlowInput& input : values.flow().inputs) {
     const DType type = input.tensor->dtype;
@@ -181,6 +181,13 @@ OpValues::OpValues(const CatalogRank& rank, const ValueFlow& flow, const FlowOp&
                    HealthReader& health)
     : rank_(rank), flow_(flow), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {
   if (op.is_reversed) type_ += "backward";
+}
+
+DType OpValues::output_type() {
+  if (output_ == nullptr || output_->dtype != DType::undefined)
+    return output_ == nullptr ? DType::undefined : output_->dtype;
+  const SlotValues* values = output_values();
+  return values == nullptr ? DType::undefined : values->dtype();
 }
 
 const CatalogTensor* OpValues::input(std::uint32_t slot) const {

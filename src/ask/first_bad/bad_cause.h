@@ -42,7 +42,7 @@ class OpValues {
   OpWork work() const { return work_of(type_); }
   OpWork work_on_one() const { return work_of(single_type_of_plain(type_)); }  // of `_foreach_…`: on one of its lists
   const CatalogTensor* output() const { return output_; }
-  DType output_type() const { return output_ != nullptr ? output_->dtype : DType::undefined; }
+  DType output_type();  // a file of a free name says it in its head
 
   const CatalogTensor* input(std::uint32_t slot) const;  // null: none
   const SlotValues* input_values(std::uint32_t slot);    // null: not in the dump

@@ -66,7 +66,7 @@ std::string text_of(const Operands& operands, const Formula& formula, const Posi
 }
 
 // A number of the program's code becomes an infinity before the kernel sees it: float32 tensors take it as float32.
-std::string too_large_number(const OpValues& values, const Operands& operands) {
+std::string too_large_number(OpValues& values, const Operands& operands) {
   if (values.output_type() == DType::float64 || largest_of(values.output_type()) == 0) return "";
   std::optional<double> number = operands.number;
   if (operands.second != nullptr && operands.second->tensor().constant) number = operands.second->tensor().constant;

@@ -35,6 +35,11 @@ std::string input_text(const ComparedTensor& input) {
   } else {
     text += difference_text(FindingKind::data, input);
   }
+  // A dimension of 1 more or less counts where the operator combines it with another input.
+  const bool have_shapes = input.golden != nullptr && input.target->has_shape && input.golden->has_shape;
+  if (have_shapes && difference.same_shape && !(input.target->shape == input.golden->shape)) {
+    text += fmt::format("; the golden one has the shape {}", shape_text(input.golden->shape, '(', ')'));
+  }
   if (!input.note.empty()) text += "; " + input.note;
   return text;
 }

@@ -43,6 +43,8 @@ std::optional<SlotValues> SlotValues::open(const CatalogRank& rank, const Catalo
   return operand;
 }
 
+DType SlotValues::dtype() const { return file_ != nullptr ? file_->view().dtype : tensor_->dtype; }
+
 std::int64_t SlotValues::elements() const { return number_ ? 1 : file_->view().elements(); }
 
 std::optional<std::int64_t> SlotValues::index_of(const Position& position) const {

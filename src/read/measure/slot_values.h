@@ -21,6 +21,7 @@ class SlotValues {
   static std::optional<SlotValues> open(const CatalogRank& rank, const CatalogTensor& tensor);
 
   const CatalogTensor& tensor() const { return *tensor_; }
+  DType dtype() const;  // of its file, if it has one
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t elements() const;
 
