@@ -421,32 +421,6 @@ std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const 
   return judgement;
 }
 
-namespace {
-
-// Where edges follow from values, the last result decides: if it is golden, what was doubted before has no effect, and if
-// nothing was found, the order of the operators shows the first one that differs.
-void settle_without_edges(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
-  if (knows_edges(target) && knows_edges(golden)) return;
-  const bool is_one_step = target.steps.size() == 1 && golden.steps.size() == 1;
-  if (!is_one_step && has_inputs(target) && has_inputs(golden)) return;
-  const bool is_doubted =
-      !judgement.culprits.empty() && judgement.culprits.front().uncertain && !judgement.culprits.front().weight;
-  if (!judgement.culprits.empty() && !is_doubted) return;
-  std::optional<Culprit> end = other_end_without_inputs(target, golden, judgement);
-  if (!end && !last_result_fits(target, golden, judgement)) return;
-  judgement.culprits.clear();
-  if (end) judgement.culprits.push_back(std::move(*end));
-}
-
-// Such as a running mean: other tools keep it as the operator has left it.
-bool is_running_statistic(const Pool& target, const Culprit& culprit) {
-  if (!culprit.weight) return false;
-  const CompareSide& side = *target.steps[target.ops[culprit.op].step];
-  return side.may_be_written.contains(std::string_view(target.tensors[*culprit.weight].of.tensor->parameter));
-}
-
-}  // namespace
-
 RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads, const MapClaims* claims) {
   RelationJudgement judgement;
   Search search(target, golden, threads);
@@ -499,9 +473,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   }
   Culprit op = op_to_blame(target, golden, judgement);
   judgement.culprits = weights_to_blame(target, golden, judgement);
-  if (!knows_edges(target) || !knows_edges(golden)) {
-    std::erase_if(judgement.culprits, [&](const Culprit& one) { return is_running_statistic(target, one); });
-  }
+  if (!knows_edges(target) || !knows_edges(golden)) drop_running_statistics(target, judgement);
   // A weight that is read later cannot be the cause, but by an operator that may be meant.
   std::erase_if(judgement.culprits, [&](const Culprit& weight) {
     return weight.op > op.op && !weight.was_lost &&
