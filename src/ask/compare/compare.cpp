@@ -141,9 +141,8 @@ void sort_findings(DumpComparison& comparison) {
     key.second = 0;
     for (const CompareSide* one : together) {
       key.first = std::min(key.first, order.place_of(*one->rank, one->step->id));
-      key.second += static_cast<std::size_t>(std::ranges::count_if(one->ops, [&](const CompareOp& op) {
-        return op.op->sequence < side.ops[finding.place].op->sequence;
-      }));
+      key.second += static_cast<std::size_t>(std::ranges::count_if(
+          one->ops, [&](const CompareOp& op) { return op.op->sequence < side.ops[finding.place].op->sequence; }));
     }
     return key;
   };

@@ -163,6 +163,26 @@ End FlowEnds::end_of_output(const FlowOp& op, std::uint32_t index, std::uint8_t 
   return worst;
 }
 
+// The backward pass has a derivative of the op, or of one whose result it reads: the first one may be a constant.
+bool FlowEnds::is_differentiated(const FlowOp& last) const {
+  std::set<std::pair<std::string_view, std::string_view>> forward;  // scope and type
+  const auto add = [&](const FlowOp& op) {
+    forward.emplace(op.op->op_name.substr(0, op.op->op_name.rfind('/')), op.op->op_type);
+  };
+  add(last);
+  for (const FlowInput& input : last.inputs) {
+    if (const FlowOp* maker = graph_.maker(input)) add(*maker);
+  }
+  return std::ranges::any_of(graph_.ops(), [&](const FlowOp& op) {
+    if (op.phase != Phase::backward) return false;
+    const std::string_view place = op.op->op_name.substr(0, op.op->op_name.rfind('/'));
+    const DerivativeScope derivative = derivative_scope(place);
+    return std::ranges::any_of(forward, [&](const auto& one) {
+      return derivative.type == one.second && derivative.scope.ends_with(one.first);
+    });
+  });
+}
+
 // A compiled graph begins its backward pass with a constant, and returns the loss: the last number that its forward pass
 // gives and that nothing reads.
 std::uint32_t FlowEnds::returned_loss() const {
@@ -178,7 +198,8 @@ std::uint32_t FlowEnds::returned_loss() const {
       const FlowValue& value = graph_.values()[output];
       if (!value.readers.empty() || !is_scalar(value.tensor)) continue;
       const DType dtype = value.tensor->dtype;  // of a file, its head alone may say it
-      if (is_floating(dtype) || dtype == DType::undefined) return output;
+      const bool may_be_loss = is_floating(dtype) || dtype == DType::undefined;
+      if (may_be_loss && is_differentiated(ops[op])) return output;
     }
   }
   return kOutside;

@@ -50,6 +50,7 @@ class FlowEnds {
   bool comes_from_backward(std::uint32_t value) const;
   bool is_updated_parameter(const FlowValue& value) const;
   End end_unread(const FlowValue& value, BadKind kind, bool is_asked) const;
+  bool is_differentiated(const FlowOp& last) const;
   std::uint32_t returned_loss() const;
   bool is_loss(const FlowValue& value) const;
   bool is_loss_elsewhere(const FlowValue& value) const;

@@ -13,7 +13,7 @@ bool knows_edges(const Pool& pool);
 // nothing was found, the order of the operators shows the first one that differs.
 void settle_without_edges(const Pool& target, const Pool& golden, RelationJudgement& judgement);
 
-// Other tools keep a running mean as the operator has left it: it is no weight that was not carried over.
+// Other tools keep a running mean as the operator has left it: it is never the weight to blame.
 void drop_running_statistics(const Pool& target, RelationJudgement& judgement);
 
 }  // namespace sonde

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kSameScale = 1e-3;  // relative
 constexpr double kLeastCosine = 0.999;
-constexpr double kLeastChange = 0.05;  // relative: more than a half type rounds
+constexpr double kClearFactor = 0.05;  // relative: more than a half type rounds
 
 }  // namespace
 
@@ -75,7 +75,7 @@ std::optional<double> near_factor_between(const TensorDifference& difference) {
   if (!is_known || sums.golden_squares <= 0 || sums.squares <= 0) return std::nullopt;
   if (sums.products < kLeastCosine * std::sqrt(sums.squares) * std::sqrt(sums.golden_squares)) return std::nullopt;
   const double factor = sums.products / sums.golden_squares;
-  return std::abs(factor - 1) < kLeastChange ? std::nullopt : std::optional(factor);
+  return std::abs(factor - 1) < kClearFactor ? std::nullopt : std::optional(factor);
 }
 
 }  // namespace sonde
