@@ -296,29 +296,17 @@ bool StepEnds::losses_agree() {
   return true;
 }
 
-bool StepEnds::differ(const CatalogTensor& target, const CatalogTensor& golden, double least_relative) {
-  const TensorDifference& found = differences_.of({target_.rank, &target}, {golden_.rank, &golden});
-  const bool is_known = found.comparable() && found.by != ComparedBy::checksum && found.different_non_finite == 0;
-  return is_known && coarser_spacing(found) <= epsilon_of(DType::float32) && found.relative() >= least_relative;
-}
-
 const CatalogTensor* StepEnds::other_loss(double least_relative) {
   if (apart_ > 0 || layout_ != nullptr || of_products_ > 0 || losses_agree()) return nullptr;
   const std::vector<Tensors> mine = losses_of(target_), theirs = losses_of(golden_);
   for (std::size_t i = 0; i < std::min(mine.size(), theirs.size()); ++i) {
-    if (differ(*mine[i].front(), *theirs[i].front(), least_relative)) return mine[i].front();
+    const CatalogTensor &target = *mine[i].front(), &golden = *theirs[i].front();
+    const TensorDifference& found = differences_.of({target_.rank, &target}, {golden_.rank, &golden});
+    const bool is_known = found.comparable() && found.by != ComparedBy::checksum && found.different_non_finite == 0;
+    if (is_known && coarser_spacing(found) <= epsilon_of(DType::float32) && found.relative() >= least_relative)
+      return &target;
   }
   return nullptr;
-}
-
-const CatalogTensor* StepEnds::other_result(double least_relative) {
-  if (apart_ > 0 || of_products_ > 0) return nullptr;
-  for (const Phase phase : {Phase::backward, Phase::optimizer}) {
-    if (has(target_, phase) || has(golden_, phase)) return nullptr;
-  }
-  const Tensors mine = unread_results(target_, true, true), theirs = unread_results(golden_, true, true);
-  if (mine.empty() || theirs.empty() || size_of(*mine.back()) != size_of(*theirs.back())) return nullptr;
-  return differ(*mine.back(), *theirs.back(), least_relative) ? mine.back() : nullptr;
 }
 
 // Of each size, those of the side that has fewer: a fused op has results that its parts do not have.

@@ -27,8 +27,6 @@ class StepEnds {
   // The first loss that differs, although no parameter differed before: by more than rounding, in types of float32 or finer.
   // Null: there is none, or it is not known.
   const CatalogTensor* other_loss(double least_relative);
-  // The same of the last result of a step without backward pass and optimizer, if both compute it from floating numbers.
-  const CatalogTensor* other_result(double least_relative);
   // Also the size of each update. False if it is lost in the rounding of the parameter.
   bool updates_agree();
 
@@ -42,8 +40,6 @@ class StepEnds {
   std::map<std::string_view, const CatalogTensor*> updated_parameters() const;
   bool is_in_a_layout(std::string_view name) const;
   bool losses_agree();
-  // By more than rounding, in types of float32 or finer, and known.
-  bool differ(const CatalogTensor& target, const CatalogTensor& golden, double least_relative);
   bool results_agree(bool of_forward);
   bool last_results_agree();
   bool printed_numbers_agree();

@@ -167,15 +167,8 @@ void add_end(const CompareFacts& facts, StepFindings& findings, const CatalogTen
   }
 }
 
-// Errors of results without gradients may grow from rounding: more is known only of an op that one of the two has alone.
-bool has_computing_op_alone(const CompareFacts& facts) {
-  return std::ranges::any_of(facts.pairs.ops(), [](const ComparedOp& op) {
-    return op.is_alone() && !moves_or_casts(op.kind) && op.kind != OpKind::random;
-  });
-}
-
-// The backward passes came to other gradients; or the two trainings to other losses, or inferences to other results: a
-// pair was set aside, or an op of one side alone is the cause.
+// The backward passes came to other gradients, or the two trainings to other losses: a pair was set aside, or an op of one
+// side alone is the cause.
 void find_other_end(const CompareFacts& facts, StepFindings& findings) {
   constexpr double kLeast = 1e-3;
   constexpr std::string_view kUnexplained =
@@ -192,10 +185,6 @@ void find_other_end(const CompareFacts& facts, StepFindings& findings) {
   if (findings.empty()) {
     add_end(facts, findings, ends.other_loss(kLeast), &ComparedOp::outputs,
             fmt::format("gives another loss: {}", kUnexplained));
-  }
-  if (findings.empty() && has_computing_op_alone(facts)) {
-    add_end(facts, findings, ends.other_result(kLeast), &ComparedOp::outputs,
-            fmt::format("gives another result: {}", kUnexplained));
   }
 }
 
