@@ -154,15 +154,15 @@ namespace {
 
 // Of a step that ends otherwise, though no op was found to differ by itself.
 void add_end(const CompareFacts& facts, StepFindings& findings, const CatalogTensor* end,
-             std::vector<ComparedTensor> ComparedOp::*where, std::string_view words) {
+             std::vector<ComparedTensor> ComparedOp::*where, std::string_view what, std::string_view why) {
   if (end == nullptr) return;
   for (const ComparedOp& op : facts.pairs.ops()) {
     const std::vector<ComparedTensor>& tensors = op.*where;
     const auto at = std::ranges::find(tensors, end, &ComparedTensor::target);
     if (at == tensors.end() || at->difference->equal || op.target.empty() || op.golden.empty()) continue;
-    const std::string what = fmt::format(fmt::runtime(words), difference_text(FindingKind::data, *at));
+    const std::string text = fmt::format("{}: {}; {}", what, difference_text(FindingKind::data, *at), why);
     const CatalogOp* shown = where == &ComparedOp::inputs ? op.target.front() : op.target.back();
-    findings.add(FindingKind::op, op, shown, false, &*at, what).uncertain = true;
+    findings.add(FindingKind::op, op, shown, false, &*at, text).uncertain = true;
     return;
   }
 }
@@ -171,20 +171,16 @@ void add_end(const CompareFacts& facts, StepFindings& findings, const CatalogTen
 // side alone is the cause.
 void find_other_end(const CompareFacts& facts, StepFindings& findings) {
   constexpr double kLeast = 1e-3;
-  constexpr std::string_view kUnexplained =
-      "{}; no op before it was found to differ by itself (--all shows those that have no counterpart)";
   if (facts.options.tolerance.given()) return;
   StepEnds ends(facts);
   if (const CatalogTensor* gradient = ends.other_gradient(kMaxExplainable)) {
-    add_end(
-        facts, findings, gradient, &ComparedOp::inputs,
-        fmt::format("reads {}, which differs although the losses agree: {{}}; no op of the backward passes was found "
-                    "to differ by itself",
-                    gradient->parameter));
+    add_end(facts, findings, gradient, &ComparedOp::inputs,
+            fmt::format("reads {}, which differs although the losses agree", gradient->parameter),
+            "no op of the backward passes was found to differ by itself");
   }
   if (findings.empty()) {
-    add_end(facts, findings, ends.other_loss(kLeast), &ComparedOp::outputs,
-            fmt::format("gives another loss: {}", kUnexplained));
+    add_end(facts, findings, ends.other_loss(kLeast), &ComparedOp::outputs, "gives another loss",
+            "no op before it was found to differ by itself (--all shows those that have no counterpart)");
   }
 }
 
