@@ -78,7 +78,7 @@ NOTHING_TO_CALL = {
 
 
 def table():
-    text = SOURCE.read_text().split("kKinds[] = ")[1].split("\n};")[0]
+    text = SOURCE.read_text().split("kKindNames[] = ")[1].split("\n};")[0]
     return " ".join(re.findall(r'"([^"]*)"', text)).split()
 
 
