@@ -76,7 +76,9 @@ const char* why_not_recorded(const std::vector<RunMessage>& all) {
   if (is_off_by_environment()) return "nothing was recorded: SONDE_OFF is set; unset it to record";
   if (!any(all, "started"))
     return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
-           "imported by a Python that has the package sonde installed, and with a program that is linked with libtorch";
+           "imported by a Python that has the package sonde installed, and with a program that is linked with "
+           "libtorch; "
+           "the results of another engine, such as ONNX Runtime, are compared as files (docs/compare.md)";
   return nullptr;
 }
 

@@ -131,10 +131,29 @@ def test_nothing_overflowed_is_said_and_no_error(compare):
     assert not list(run.dump.rglob("*.npy"))
 
 
+OVERFLOWS_ONCE = """
+import torch
+import sonde
+
+for step in range(2):
+    s = torch.exp(torch.full((3, 4), 100.0 if step else 1.0))
+    print((s / (1 + s)).sum().item())
+    sonde.step()
+"""
+
+
 def test_overflow_number_ends_the_look(train, config, dump):
     run = train(OVERFLOW, config(saved_data="tensor", op_debug_mode=3, overflow_number=2))
     assert sum(len(names(dump, step)) for step in dumps.steps(dump)) == 2
     assert any("overflow_number 2 was reached" in line for line in run.sonde_lines)
+
+
+def test_an_overflow_whose_readers_were_not_looked_at_any_more_is_not_healthy(train, config, dump):
+    source = OVERFLOWS_ONCE
+    train(source, config(saved_data="tensor", op_debug_mode=3, overflow_number=1))
+    found = subprocess.run([CLI, "first-bad", dump], capture_output=True, text=True, check=False)
+    assert found.returncode == 1, found.stdout
+    assert found.stdout.startswith("first bad: Default/exp-op0"), found.stdout
 
 
 def test_overflow_honours_iteration(train, config, dump):

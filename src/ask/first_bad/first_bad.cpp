@@ -116,9 +116,22 @@ const LossPlaces& RankSearch::losses() {
   return losses_.emplace(loss_makers_ ? loss_places(loss_makers_->ranks[number_]) : LossPlaces());
 }
 
+// The recording ended with overflow_number: later operators of this step may have overflowed, too.
+bool RankSearch::may_lack_overflows(std::size_t index) const {
+  if (settings_.overflow_number == 0) return false;
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i <= index; ++i) {
+    for (const CatalogOp& op : rank_.steps[i].ops) {
+      const auto is_output = [](const CatalogTensor& tensor) { return !tensor.is_input && tensor.recorded(); };
+      found += std::ranges::any_of(op.tensors, is_output);
+    }
+  }
+  return found >= settings_.overflow_number;
+}
+
 std::unique_ptr<ValueFlow> RankSearch::flow_of(std::size_t index) {
   ValueFlow::Options options;
-  options.only_overflows = settings_.only_overflows;
+  options.only_overflows = settings_.only_overflows && !may_lack_overflows(index);
   options.losses = &losses();
   // Other tools read inputs after the operator has run.
   options.inputs_before = rank_.has_journal && !settings_.inputs_after;

@@ -71,6 +71,7 @@ class RankSearch {
   void follow_into_earlier_step(FirstBad& report);
   void note_healthy(const ValueFlow& flow, const CatalogStep& step, RankFacts& facts);
   const LossPlaces& losses();
+  bool may_lack_overflows(std::size_t index) const;
   std::unique_ptr<ValueFlow> flow_of(std::size_t index);
   void count_skips(const ValueFlow& flow, const CatalogStep& step);
   bool is_expected(const Root& root);

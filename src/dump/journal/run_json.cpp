@@ -68,6 +68,7 @@ std::optional<DumpSettings> settings_in(const Members& members) {
   if (!mode || !inputs || std::ranges::count(kInputsWords, *inputs) == 0 || !reread) return std::nullopt;
   Plan plan;
   plan.op_debug_mode = *mode;
+  plan.overflow_number = members.known_number("overflow_number").value_or(0);
   plan.sonde.inputs_after = *inputs == kInputsWords[1];
   plan.sonde.reread = *reread;
   return settings_of(plan);
@@ -122,6 +123,7 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   json[names::source_lines] = static_cast<int>(plan.source_lines);
   json["raw_bfloat16"] = plan.sonde.raw_bfloat16;
   json["op_debug_mode"] = plan.op_debug_mode;
+  if (plan.overflow_only() && plan.overflow_number > 0) json["overflow_number"] = plan.overflow_number;
   json["inputs"] = kInputsWords[plan.sonde.inputs_after ? 1 : 0];
   json["reread"] = plan.sonde.reread;
   if (plan.sonde.max_overhead > 0) json["max_overhead"] = plan.sonde.max_overhead;

@@ -158,7 +158,10 @@ bool Selector::State::matches(std::string_view name, std::string_view op_type) {
 
 std::vector<std::string> Selector::State::suggestions(const std::string& entry) const {
   const auto& seen = kind_of_entry(entry, rules) == EntryKind::op_type ? seen_types : seen_names;
-  const std::vector<std::string_view> candidates(seen.begin(), seen.end());
+  // A path in modules never means a parameter, `conv1.bias`, though its letters may be alike.
+  const bool is_path = entry.find('/') != std::string::npos;
+  std::vector<std::string_view> candidates(seen.begin(), seen.end());
+  std::erase_if(candidates, [&](std::string_view name) { return is_path && name.find('/') == name.npos; });
   return nearest(entry, candidates, kSuggestions);
 }
 

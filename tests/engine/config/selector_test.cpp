@@ -140,6 +140,15 @@ TEST(Selector, TestsParametersLikeOps) {
   EXPECT_FALSE(takes("4", "data-4"));
 }
 
+TEST(Selector, APathIsNearNoParameter) {
+  Selector selector(plan_of({"Default/Conv-op12"}));
+  selector.decide_parameter("conv1.bias");
+  selector.decide_op(kConv, "conv2d");
+  const std::vector<Selector::UnusedEntry> unused = selector.unused();
+  ASSERT_EQ(unused.size(), 1U);
+  EXPECT_EQ(unused[0].nearest, std::vector<std::string>{std::string(kConv)});
+}
+
 TEST(Selector, ReportsEntriesThatNothingMatchedWithTheNearestNames) {
   Selector selector(
       plan_of({"conv2d", "rellu", "Default/network-Net/conv1-Conv2d/conv2d-op9", "name-regex(.*relu-op7)"}));
