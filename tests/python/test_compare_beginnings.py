@@ -6,6 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 from processes import CLI, run_in
+from test_compare_detach import first
 from test_first_bad import record
 
 TERMS = """
@@ -117,12 +118,6 @@ def dumps(request, tmp_path_factory):
         for word in ("whole", "lost"):
             record(directory, f"{name}_{word}", directory / f"{name}.py", word, saved_data=request.param)
     return directory
-
-
-def first(directory, *dumps):
-    run = run_in(directory, None, CLI, "compare", *dumps)
-    assert run.status == 1, run.stdout + run.stderr
-    return " ".join(run.stdout.partition("\n  source")[0].split())
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -149,11 +149,13 @@ def test_overflow_number_ends_the_look(train, config, dump):
 
 
 def test_an_overflow_whose_readers_were_not_looked_at_any_more_is_not_healthy(train, config, dump):
-    source = OVERFLOWS_ONCE
-    train(source, config(saved_data="tensor", op_debug_mode=3, overflow_number=1))
-    found = subprocess.run([CLI, "first-bad", dump], capture_output=True, text=True, check=False)
-    assert found.returncode == 1, found.stdout
-    assert found.stdout.startswith("first bad: Default/exp-op0"), found.stdout
+    train(OVERFLOWS_ONCE, config(saved_data="tensor", op_debug_mode=3, overflow_number=1))
+    for indexed in (False, True):
+        if indexed:
+            subprocess.run([CLI, "index", dump], capture_output=True, check=True)
+        found = subprocess.run([CLI, "first-bad", dump], capture_output=True, text=True, check=False)
+        assert found.returncode == 1, found.stdout
+        assert found.stdout.startswith("first bad: Default/exp-op0"), found.stdout
 
 
 def test_overflow_honours_iteration(train, config, dump):

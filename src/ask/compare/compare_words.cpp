@@ -161,6 +161,11 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
   return kind == FindingKind::op ? text + allowance_text(tensor.allowance) : text;
 }
 
+std::string place_text(const CatalogOp& op) {
+  const std::string_view file = op.source_file;
+  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), op.line);
+}
+
 std::string short_text(const CompareFinding& finding) {
   std::string text = finding.what;
   if (finding.tensor == nullptr) return text;

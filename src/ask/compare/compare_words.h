@@ -14,6 +14,9 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor);
 // The other side of an op of the target, or of an op of the golden dump.
 inline std::string_view name_of_other(bool in_golden) { return in_golden ? "target" : "golden dump"; }
 
+// "model.py:12", where the program runs the op.
+std::string place_text(const CatalogOp& op);
+
 // The finding's words without the largest error and the tolerance, for one line.
 std::string short_text(const CompareFinding& finding);
 

@@ -161,9 +161,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> beginnings(const CompareSid
 }
 
 std::string where(const CompareSide& side, std::uint32_t op) {
-  const CatalogOp& one = *side.ops[op].op;
-  return fmt::format("{}, {}:{}", one.op_type, std::string_view(one.source_file).substr(one.source_file.rfind('/') + 1),
-                     one.line);
+  return fmt::format("{}, {}", side.ops[op].op->op_type, place_text(*side.ops[op].op));
 }
 
 // A backward pass of the two begins at another result, as at a loss without one of its terms.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ask/first_bad/flow_facts.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "read/operators/op_work.h"
@@ -13,9 +14,6 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMakersFollowed = 16;
-
-// `Gradients/Default/net/Grad_svd` of `Gradients/Default/net/Grad_svd/div-op0`.
-std::string_view place_of(const CatalogOp& op) { return op.op_name.substr(0, op.op_name.rfind('/')); }
 
 // The gradient that the backward of a later operator made, or a view of it. Not what this backward computed itself.
 bool is_incoming_gradient(const FlowGraph& graph, const FlowOp& op, const FlowInput& input) {

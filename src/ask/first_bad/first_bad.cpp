@@ -116,22 +116,22 @@ const LossPlaces& RankSearch::losses() {
   return losses_.emplace(loss_makers_ ? loss_places(loss_makers_->ranks[number_]) : LossPlaces());
 }
 
-// The recording ended with overflow_number: later operators of this step may have overflowed, too.
-bool RankSearch::may_lack_overflows(std::size_t index) const {
-  if (settings_.overflow_number == 0) return false;
-  std::uint32_t found = 0;
-  for (std::size_t i = 0; i <= index; ++i) {
-    for (const CatalogOp& op : rank_.steps[i].ops) {
-      const auto is_output = [](const CatalogTensor& tensor) { return !tensor.is_input && tensor.recorded(); };
-      found += std::ranges::any_of(op.tensors, is_output);
-    }
+// overflow_number ends the recording: later operators of the step in which it did may have overflowed, too.
+std::size_t RankSearch::steps_with_all_overflows() {
+  if (all_overflows_) return *all_overflows_;
+  const auto is_output = [](const CatalogTensor& tensor) { return !tensor.is_input && tensor.recorded(); };
+  const auto overflowed = [&](const CatalogOp& op) { return std::ranges::any_of(op.tensors, is_output); };
+  std::size_t step = 0, found = 0;
+  for (; settings_.overflow_number > 0 && step < rank_.steps.size(); ++step) {
+    found += static_cast<std::size_t>(std::ranges::count_if(step_at(step).ops, overflowed));
+    if (found >= settings_.overflow_number) break;
   }
-  return found >= settings_.overflow_number;
+  return all_overflows_.emplace(settings_.overflow_number > 0 ? step : rank_.steps.size());
 }
 
 std::unique_ptr<ValueFlow> RankSearch::flow_of(std::size_t index) {
   ValueFlow::Options options;
-  options.only_overflows = settings_.only_overflows && !may_lack_overflows(index);
+  options.only_overflows = settings_.only_overflows && index < steps_with_all_overflows();
   options.losses = &losses();
   // Other tools read inputs after the operator has run.
   options.inputs_before = rank_.has_journal && !settings_.inputs_after;

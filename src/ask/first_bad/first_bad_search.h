@@ -71,7 +71,7 @@ class RankSearch {
   void follow_into_earlier_step(FirstBad& report);
   void note_healthy(const ValueFlow& flow, const CatalogStep& step, RankFacts& facts);
   const LossPlaces& losses();
-  bool may_lack_overflows(std::size_t index) const;
+  std::size_t steps_with_all_overflows();
   std::unique_ptr<ValueFlow> flow_of(std::size_t index);
   void count_skips(const ValueFlow& flow, const CatalogStep& step);
   bool is_expected(const Root& root);
@@ -81,6 +81,7 @@ class RankSearch {
   std::size_t number_;
   const FirstBadOptions options_;
   DumpSettings settings_;
+  std::optional<std::size_t> all_overflows_;  // the number of steps before the one that lacks some
   HealthReader health_;
   std::unique_ptr<ValueFlow> flow_;
   std::size_t step_ = 0;

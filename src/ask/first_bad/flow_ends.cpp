@@ -166,17 +166,14 @@ End FlowEnds::end_of_output(const FlowOp& op, std::uint32_t index, std::uint8_t 
 // The backward pass has a derivative of the op, or of one whose result it reads: the first one may be a constant.
 bool FlowEnds::is_differentiated(const FlowOp& last) const {
   std::set<std::pair<std::string_view, std::string_view>> forward;  // scope and type
-  const auto add = [&](const FlowOp& op) {
-    forward.emplace(op.op->op_name.substr(0, op.op->op_name.rfind('/')), op.op->op_type);
-  };
+  const auto add = [&](const FlowOp& op) { forward.emplace(place_of(*op.op), op.op->op_type); };
   add(last);
   for (const FlowInput& input : last.inputs) {
     if (const FlowOp* maker = graph_.maker(input)) add(*maker);
   }
   return std::ranges::any_of(graph_.ops(), [&](const FlowOp& op) {
     if (op.phase != Phase::backward) return false;
-    const std::string_view place = op.op->op_name.substr(0, op.op->op_name.rfind('/'));
-    const DerivativeScope derivative = derivative_scope(place);
+    const DerivativeScope derivative = derivative_scope(place_of(*op.op));
     return std::ranges::any_of(forward, [&](const auto& one) {
       return derivative.type == one.second && derivative.scope.ends_with(one.first);
     });
@@ -196,9 +193,7 @@ std::uint32_t FlowEnds::returned_loss() const {
     if (has_lines && ops[op].op->line == 0) continue;  // of a derivative
     for (const std::uint32_t output : ops[op].outputs) {
       const FlowValue& value = graph_.values()[output];
-      if (!value.readers.empty() || !is_scalar(value.tensor)) continue;
-      const DType dtype = value.tensor->dtype;  // of a file, its head alone may say it
-      const bool may_be_loss = is_floating(dtype) || dtype == DType::undefined;
+      const bool may_be_loss = value.readers.empty() && is_scalar(value.tensor) && may_be_floating(value.tensor);
       if (may_be_loss && is_differentiated(ops[op])) return output;
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "ask/first_bad/flow_graph.h"
 #include "ask/first_bad/flow_kinds.h"
@@ -27,6 +28,9 @@ inline bool is_data(const CatalogTensor& tensor) { return !tensor.parameter.is_p
 inline bool is_weight(const CatalogTensor& tensor) {
   return tensor.parameter.ends_with("weight") || tensor.parameter.ends_with("bias");
 }
+
+// `Gradients/Default/net/Grad_svd` of `Gradients/Default/net/Grad_svd/div-op0`.
+inline std::string_view place_of(const CatalogOp& op) { return op.op_name.substr(0, op.op_name.rfind('/')); }
 
 // Whether the output has infinities of a sign that the inputs lack.
 inline bool sign_is_new(const FlowOp& op, const Health& inputs, const Health& output) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/dense_math.h"
 #include "read/measure/values.h"
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/standings.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/regions.h"

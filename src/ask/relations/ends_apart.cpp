@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_nature.h"

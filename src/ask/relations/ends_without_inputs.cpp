@@ -10,7 +10,6 @@
 #include "ask/relations/regions.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
-#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
@@ -20,18 +19,12 @@ bool is_result(const Pool& pool, std::uint32_t tensor) {
   return own.op != kNoOp && own.computed == nullptr && own.has_fractions() && own.print.count > 0;
 }
 
-// A dump that knows no passes has them outside of any.
-bool is_of_pass_back(const Pool& pool, std::uint32_t op) {
-  const Phase phase = phase_of(pool.catalog_op(op));
-  return phase == Phase::backward || phase == Phase::optimizer;
-}
-
 // In order. Without inputs every result may be an end: the last one is.
 std::vector<std::uint32_t> results_of_forward(const Pool& pool) {
   std::vector<std::uint32_t> results;
   for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
     for (const std::uint32_t output : pool.ops[op].outputs) {
-      if (is_result(pool, output) && !is_of_pass_back(pool, op)) results.push_back(output);
+      if (is_result(pool, output) && pool.is_of_forward(op)) results.push_back(output);
     }
   }
   return results;
@@ -87,12 +80,6 @@ std::optional<std::uint32_t> first_behind(const Pool& target, const std::vector<
   return first;
 }
 
-std::string named(const Pool& pool, std::uint32_t op) {
-  const CatalogOp& own = pool.catalog_op(op);
-  const std::string_view place = own.op_name.empty() ? std::string_view(own.op_type) : std::string_view(own.op_name);
-  return std::string(place);
-}
-
 }  // namespace
 
 bool has_inputs(const Pool& pool) {
@@ -110,21 +97,21 @@ bool last_result_fits(const Pool& target, const Pool& golden, const RelationJudg
   return last && (fits(judgement, *last) || is_golden_number(target, *last, golden));
 }
 
-// The last results differ: the operator in whose result the order of the files shows it first. `nothing_compared` is set
+// The last results do not fit: the operator in whose result the order of the files shows it first. `nothing_compared` is set
 // if the golden run has no result that could be the last one.
 std::optional<Culprit> other_end(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   const std::vector<std::uint32_t> results = results_of_forward(target);
   const std::optional<std::uint32_t> last = last_result(target, results);
   const std::optional<std::uint32_t> golden_last = last_result(golden, results_of_forward(golden));
-  if (!last || !golden_last || last_result_fits(target, golden, judgement)) return std::nullopt;
+  if (!last || !golden_last) return std::nullopt;
   if (judgement.met[*golden_last] && !judgement.relations[*last]) return std::nullopt;
-  std::uint32_t good = kNoOp, golden_op = kNoOp;  // the last one that corresponds, and its golden operator
+  std::optional<std::uint32_t> good;  // the last one that corresponds
   for (const std::uint32_t one : results) {
-    if (!fits(judgement, one)) continue;
-    good = target.tensors[one].op;
-    golden_op = golden.tensors[judgement.relations[one].golden()].op;
+    if (fits(judgement, one)) good = one;
   }
-  const std::optional<std::uint32_t> first = first_behind(target, results, good);
+  const std::uint32_t good_op = good ? target.tensors[*good].op : kNoOp;
+  const std::uint32_t golden_op = good ? golden.tensors[judgement.relations[*good].golden()].op : kNoOp;
+  const std::optional<std::uint32_t> first = first_behind(target, results, good_op);
   const bool has_counterpart = static_cast<bool>(judgement.relations[*last]) ||
                                expected(golden, judgement, kNoOp, target.tensors[*last].print.count);
   if (!first || !has_counterpart) {
@@ -136,7 +123,7 @@ std::optional<Culprit> other_end(const Pool& target, const Pool& golden, Relatio
   culprit.golden = relation.is_whole() ? std::optional(relation.golden())
                                        : expected(golden, judgement, golden_op, target.tensors[*first].print.count);
   culprit.what = "its result corresponds to nothing in the golden dump, nor do those behind it";
-  if (good != kNoOp) culprit.what += fmt::format("; that of {} before it does", named(target, good));
+  if (good) culprit.what += fmt::format("; that of {} before it does", target.name_of(*good));
   culprit.what += ", in the order of the operators (which of them read it is in no file)";
   if (!culprit.golden) return culprit;
   const TensorDifference difference = difference_from(target, *first, golden, *culprit.golden);
@@ -155,10 +142,8 @@ void settle_without_edges(const Pool& target, const Pool& golden, RelationJudgem
   const bool is_doubted =
       !judgement.culprits.empty() && judgement.culprits.front().uncertain && !judgement.culprits.front().weight;
   if (!judgement.culprits.empty() && !is_doubted) return;
-  std::optional<Culprit> end = other_end(target, golden, judgement);
-  if (!end && !last_result_fits(target, golden, judgement)) return;
-  judgement.culprits.clear();
-  if (end) judgement.culprits.push_back(std::move(*end));
+  if (last_result_fits(target, golden, judgement)) return judgement.culprits.clear();
+  if (std::optional<Culprit> end = other_end(target, golden, judgement)) judgement.culprits = {std::move(*end)};
 }
 
 void drop_running_statistics(const Pool& target, RelationJudgement& judgement) {

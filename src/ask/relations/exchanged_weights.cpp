@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/weights_by_name.h"
 #include "read/operators/op_family.h"

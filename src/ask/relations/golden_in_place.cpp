@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/following.h"
 #include "ask/relations/recomputed.h"
 #include "ask/relations/standings.h"

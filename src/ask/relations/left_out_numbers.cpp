@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_attributes.h"

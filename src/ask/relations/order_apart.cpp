@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_family.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/standings.h"

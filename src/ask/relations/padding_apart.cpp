@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_attributes.h"

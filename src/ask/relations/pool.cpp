@@ -234,9 +234,4 @@ LinePlace line_of(const CatalogOp& op) {
   return {std::string_view(op.source_file), static_cast<std::int64_t>(op.line), std::string_view(op.op_type)};
 }
 
-std::string place_text(const CatalogOp& op) {
-  const std::string_view file = op.source_file;
-  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), op.line);
-}
-
 }  // namespace sonde

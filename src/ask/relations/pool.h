@@ -123,8 +123,6 @@ class Pool {
   std::unique_ptr<OpenFiles> open_ = std::make_unique<OpenFiles>();
 };
 
-// "model.py:12"
-std::string place_text(const CatalogOp& op);
 // Where the program runs an operator of this type; in each step and each layer the same.
 using LinePlace = std::tuple<std::string_view, std::int64_t, std::string_view>;
 LinePlace line_of(const CatalogOp& op);

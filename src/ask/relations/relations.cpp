@@ -420,17 +420,12 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
   // Another tool's dump of another framework has no lines, and inputs as the step left them.
   const bool is_foreign_port = !runs->findings.empty() && are_of_two_frameworks(target, golden) &&
                                !(has_journals(target) && has_journals(golden));
-  if (!is_given && is_foreign_port && !is_joined) {
+  const bool is_unsettled = is_foreign_port || (is_doubted && !have_names_in_common(target, golden));
+  if (!is_given && !is_joined && is_unsettled) {
     Result<std::unique_ptr<DumpComparison>> related = compare_by_values(target, golden, options, weights);
     const bool is_known = related && *related != nullptr && (*related)->complete;
-    if (is_known && (mostly_relate(**related) || (!(*related)->findings.empty() && weights_relate(**related)))) {
-      return std::move(**related);
-    }
-  }
-  if (!is_given && is_doubted && !is_joined && !have_names_in_common(target, golden)) {
-    Result<std::unique_ptr<DumpComparison>> related = compare_by_values(target, golden, options, weights);
-    const bool is_known = related && *related != nullptr && (*related)->complete && weights_relate(**related);
-    if (is_known && !(*related)->findings.empty()) return std::move(**related);
+    const bool explains = is_known && !(*related)->findings.empty() && weights_relate(**related);
+    if (explains || (is_known && is_foreign_port && mostly_relate(**related))) return std::move(**related);
   }
   if (!is_given && runs->findings.empty() && !runs->complete && have_other_lengths(target, golden)) {
     Result<std::unique_ptr<DumpComparison>> related = compare_by_values(target, golden, options, weights);

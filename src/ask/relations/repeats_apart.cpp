@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/standings.h"
 
 namespace sonde {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/following.h"
 #include "ask/relations/recomputed.h"
 #include "ask/relations/search.h"

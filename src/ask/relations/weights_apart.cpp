@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ask/compare/compare_words.h"
 #include "ask/relations/biases_apart.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"

@@ -104,6 +104,7 @@ class Reader {
     run.bytes_read = row.bytes_read;
     run.bytes_written = row.bytes_written;
     run.settings = {.only_overflows = row.only_overflows,
+                    .overflow_number = static_cast<std::uint32_t>(row.overflow_number),
                     .only_exceptions = row.only_exceptions,
                     .inputs_after = row.inputs_after,
                     .reread = row.reread};

@@ -286,6 +286,7 @@ class Writer {
                                                 .bytes_read = run.bytes_read,
                                                 .bytes_written = run.bytes_written,
                                                 .only_overflows = run.settings.only_overflows,
+                                                .overflow_number = run.settings.overflow_number,
                                                 .only_exceptions = run.settings.only_exceptions,
                                                 .inputs_after = run.settings.inputs_after,
                                                 .reread = run.settings.reread});
