@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "read/operators/op_questions.h"
 
@@ -22,6 +23,33 @@ bool has_ops_on_both_sides(const CompareFacts& facts, const CompareFinding& find
   });
 }
 
+// The threads that ran that line in the steps that are known.
+std::size_t threads_at_line_of(const CompareSide& side, const CatalogOp& op) {
+  if (op.source_file.empty()) return 1;
+  std::set<std::uint16_t> threads;
+  for (const CatalogStep& step : side.rank->steps) {
+    for (const CatalogOp& other : step.ops) {
+      if (other.line == op.line && other.source_file == op.source_file && other.phase == op.phase)
+        threads.insert(other.thread);
+    }
+  }
+  return threads.size();
+}
+
+// The calls of several threads have no fixed order: the golden run may read these data in another call.
+void doubt_order_of_threads(const CompareFacts& facts, CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  if (finding.kind != FindingKind::data || finding.uncertain || op.target.empty() || op.golden.empty()) return;
+  const std::size_t threads = std::max(threads_at_line_of(facts.target, *op.target.back()),
+                                       threads_at_line_of(facts.golden, *op.golden.back()));
+  if (threads < 2) return;
+  finding.uncertain = true;
+  finding.what += fmt::format(
+      "; {} threads run this line, and nothing fixes the order of their calls: the golden run may read these data in "
+      "another one (record both with one thread)",
+      threads);
+}
+
 }  // namespace
 
 bool rests_on_order(const CompareFacts& facts, const CompareFinding& finding) {
@@ -37,6 +65,7 @@ bool rests_on_order(const CompareFacts& facts, const CompareFinding& finding) {
 void note_doubts(const CompareFacts& facts, StepFindings& findings) {
   for (CompareFinding& finding : findings.all()) {
     const ComparedOp& op = *finding.op;
+    doubt_order_of_threads(facts, finding);
     if (!finding.uncertain && rests_on_order(facts, finding)) {
       finding.uncertain = true;
       finding.what += fmt::format("; {} and the golden op were paired by their order alone (--mapping FILE pairs them)",
