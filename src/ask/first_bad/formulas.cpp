@@ -29,6 +29,11 @@ Fault power(double a, double b) {
   if (a == 0 && b < 0) return "0 to a negative power";
   return a < 0 && b != std::floor(b) ? "a negative number to a power that is not whole" : "";
 }
+// The gamma function and its derivatives, and zeta as their sum.
+Fault gamma_pole(double a, double) {
+  if (a == 0) return "the gamma function has a pole at 0";
+  return a < 0 && a == std::floor(a) ? "the gamma function has a pole at each whole number below 0" : "";
+}
 Fault arc(double a, double) { return std::fabs(a) > 1 ? "outside of -1 to 1" : ""; }
 Fault area(double a, double) { return std::fabs(a) >= 1 ? "not between -1 and 1" : ""; }
 
@@ -43,6 +48,9 @@ constexpr Formula kSqrt = {1, [](double a, double) { return std::sqrt(a); }, roo
 constexpr Formula kCast = {1, [](double a, double) { return a; }, fine};
 constexpr Formula kReciprocal = {1, [](double a, double) { return 1 / a; },
                                  [](double a, double) { return a == 0 ? Fault("division by 0", true) : Fault(); }};
+// Its value is asked for at a pole alone, or far from all of them.
+constexpr Formula kDigamma = {
+    1, [](double a, double) { return gamma_pole(a, 0).text[0] != 0 ? HUGE_VAL : std::log(std::fabs(a)); }, gamma_pole};
 constexpr Formula kSquare = {1, [](double a, double) { return a * a; }, fine};
 constexpr Formula kRsqrt = {
     1, [](double a, double) { return 1 / std::sqrt(a); },
@@ -94,6 +102,20 @@ constexpr NamedFormula kFormulas[] = {
       [](double a, double) -> Fault {
         return std::fabs(a) == 1 ? "erfinv of 1 or -1" : std::fabs(a) > 1 ? "erfinv of more than 1" : "";
       }}},
+    {"lgamma", {1, [](double a, double) { return std::lgamma(a); }, gamma_pole}},
+    {"digamma", kDigamma},
+    {"polygamma", kDigamma},
+    {"specialndtri",
+     {1, [](double, double) { return HUGE_VAL; },
+      [](double a, double) -> Fault { return a <= 0 || a >= 1 ? "ndtri of a number not between 0 and 1" : ""; }}},
+    {"specialentr",
+     {1, [](double a, double) { return a == 0 ? 0 : -a * std::log(a); },
+      [](double a, double) -> Fault { return a < 0 ? "entr of a negative number" : ""; }}},
+    {"specialxlog1py",
+     {2, [](double a, double b) { return a == 0 ? 0 : a * std::log1p(b); },
+      [](double, double b) -> Fault { return b == -1  ? "log1p of -1"
+                                             : b < -1 ? "log1p of less than -1"
+                                                      : ""; }}},
     {"rsqrt", kRsqrt},
     {"sqrtgrad", kSqrtGrad},
     {"reciprocal", kReciprocal},

@@ -35,6 +35,24 @@ bool spread_cause(OpValues& values, BadKind bad, Cause& cause) {
   return cause.explained = true;
 }
 
+// A mask that chose nothing: the mean or the loss of no elements is 0 divided by 0, their largest is -inf.
+bool empty_cause(OpValues& values, BadKind bad, Cause& cause) {
+  const CatalogTensor* output = values.output();
+  if (output == nullptr || !output->has_shape || element_count(output->shape) == 0) return false;
+  const CatalogTensor* empty = nullptr;
+  for (const FlowInput& input : values.flow().inputs) {
+    if (!input.is_read || !is_floating(input.tensor->dtype) || input.tensor->constant) continue;
+    const bool is_empty = input.tensor->has_shape && element_count(input.tensor->shape) == 0;
+    if (is_empty && empty == nullptr) empty = input.tensor;
+    if (!is_empty && values.is_bad(*input.tensor)) return false;
+  }
+  if (empty == nullptr) return false;
+  cause.why = fmt::format("{} of no elements: {} has shape {}", values.op().op_type, slot_name(true, empty->slot),
+                          shape_text(empty->shape, '(', ')'));
+  cause.divides_by_zero = cause.makes_nan_of_zero = bad == BadKind::nan;
+  return cause.explained = true;
+}
+
 // Lengths as a tensor in this slot, or as an argument of the call.
 struct Lengths {
   std::vector<double> each;  // empty: only the extremes are known
@@ -101,7 +119,7 @@ bool ctc_cause(OpValues& values, Cause& cause) {
 }  // namespace
 
 bool shape_cause(OpValues& values, BadKind bad, Cause& cause) {
-  return spread_cause(values, bad, cause) || ctc_cause(values, cause);
+  return empty_cause(values, bad, cause) || spread_cause(values, bad, cause) || ctc_cause(values, cause);
 }
 
 }  // namespace sonde

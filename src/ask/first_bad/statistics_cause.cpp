@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ask/first_bad/bad_cause.h"
+#include "ask/first_bad/formulas.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -63,6 +64,23 @@ bool explain_power_of_negative(const KnownStatistics& base, double least, double
                             : fmt::format("a negative number to a fractional power: {}, to powers from {} to {}",
                                           range_text(0, base), number_text(least), number_text(most));
   return true;
+}
+
+// An input that is known to be there, the least, the largest or a 0, has no finite result: acos of 1.5.
+bool explain_by_formula(OpValues& values, const KnownStatistics& s, Cause& cause) {
+  const Formula* formula = formula_of(values.type());
+  if (formula == nullptr || formula->operands != 1) return false;
+  const std::optional<double> zero = is_surely_zero(s) ? std::optional(0.0) : std::nullopt;
+  for (const std::optional<double>& input : {s.min, s.max, zero}) {
+    if (!input || !std::isfinite(*input)) continue;
+    const Fault fault = formula->fault(*input, 0);
+    if (*fault.text == 0) continue;
+    cause.pole = std::isinf(formula->value(*input, 0));
+    cause.divides_by_zero = fault.divides_by_zero;
+    cause.why = fmt::format("{}: {}", fault.text, range_text(0, s));
+    return true;
+  }
+  return false;
 }
 
 bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& cause) {
@@ -248,7 +266,8 @@ bool statistics_cause(OpValues& values, BadKind bad, Cause& cause) {
   const auto second = b != a ? statistics_of(values, b) : std::nullopt;
   const bool found = is_addcdiv ? second && explain_quotient(*first, *second, b, bad, cause)
                                 : explain_one_input(values, bad, *first, cause) ||
-                                      (second && explain_two_inputs(values, bad, *first, *second, cause));
+                                      (second && explain_two_inputs(values, bad, *first, *second, cause)) ||
+                                      explain_by_formula(values, *first, cause);
   if (!found) return false;
   cause.explained = true;
   cause.evidence.push_back(range_text(a, *first));

@@ -62,6 +62,41 @@ def deviation_of_one_column():
     train(Small(lambda y: y - y[:, :1].std(1, keepdim=True)))  # FAULT
 
 
+@family.fault("mean", verdicts=("operator",), report="Project-MONAI/MONAI#7504", cause="of no elements", short=True)
+def mean_of_the_classes_that_are_there():
+    """No sample of the batch has a class but the background."""
+
+    def body(y):
+        present = torch.zeros(6, 4, dtype=torch.bool)
+        return y + (1 - y[present].mean())  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("mse_loss", verdicts=("operator",), cause="of no elements")
+def loss_of_no_positives():
+    def loss_of(out):
+        positive = out.detach() > 1e6
+        return F.mse_loss(out[positive], torch.ones_like(out)[positive]) + out.square().mean()  # FAULT
+
+    train(nn.Linear(4, 4), loss_of=loss_of)
+
+
+@family.fault("std", "var", verdicts=("operator",), cause="of no elements")
+def deviation_of_no_elements():
+    train(Small(lambda y: y + y[:0].std()))  # FAULT
+
+
+@family.fault("logsumexp", verdicts=("operator",), cause="of no elements")
+def sum_of_no_negatives():
+    train(Small(lambda y: y + y[:, :0].logsumexp(1, keepdim=True)))  # FAULT
+
+
+@family.fault("lgamma", verdicts=("operator",), report="awslabs/gluonts#833", cause="pole at 0")
+def count_of_a_product_that_nobody_buys():
+    train(Small(lambda y: y + torch.lgamma(torch.relu(y) * 0)))  # FAULT
+
+
 @family.fault("ctc_loss", verdicts=("operator",))
 def more_labels_than_frames():
     targets = torch.ones(2, 4, dtype=torch.long)
