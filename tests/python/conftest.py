@@ -85,6 +85,19 @@ MAY_SKIP = {
 }
 
 
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="the tests that take long, too")
+
+
+def pytest_collection_modifyitems(config, items):
+    """A test that is asked for by its name is run."""
+    if config.getoption("--long") or any("::" in argument for argument in config.invocation_params.args):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item):
     outcome = yield

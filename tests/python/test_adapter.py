@@ -326,6 +326,7 @@ def test_a_torch_that_nobody_tried_is_recorded_after_a_self_test(train, config, 
     assert "testing the adapter" not in again.stderr
 
 
+@pytest.mark.long
 def test_a_python_that_nobody_tried_needs_the_self_test_too(train, config, tmp_path, untried):
     source = untried / "sonde" / "torch_installation.py"
     text = source.read_text().replace(
@@ -342,8 +343,10 @@ def test_a_python_that_nobody_tried_needs_the_self_test_too(train, config, tmp_p
     ("change", "reason"),
     [
         ("frames", "the adapter does not find the interpreter's frames"),
-        ("numbers", "a recorded training computes other numbers than a bare one"),
-        ("statistics", "no tensor of the dump has the statistics of the logits in PyTorch"),
+        pytest.param("numbers", "a recorded training computes other numbers than a bare one", marks=pytest.mark.long),
+        pytest.param(
+            "statistics", "no tensor of the dump has the statistics of the logits in PyTorch", marks=pytest.mark.long
+        ),
         ("crash", "it was ended by SIGSEGV"),
     ],
 )

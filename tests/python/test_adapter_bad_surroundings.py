@@ -81,6 +81,7 @@ def complaints(run):
     return [line for line in run.sonde_lines if "building the adapter" not in line and "sonde: recorded" not in line]
 
 
+@pytest.mark.long
 def test_a_compiler_that_pretends_is_enough(training, pretending, bare, tmp_path):
     run = training(CXX=pretending())
     assert (run.status, run.stdout, complaints(run)) == (5, bare, [])
@@ -169,6 +170,7 @@ def torch_of_links(tmp_path):
 
 
 @pytest.mark.cold
+@pytest.mark.long
 def test_a_torch_without_headers_is_one_line(training, bare, torch_of_links, dump):
     place = torch_of_links("include")
     run = training(PYTHONPATH=place)
@@ -179,6 +181,7 @@ def test_a_torch_without_headers_is_one_line(training, bare, torch_of_links, dum
 
 
 @pytest.mark.cold
+@pytest.mark.long
 def test_of_two_torches_on_the_path_the_adapter_is_for_the_imported_one(training, pretending, bare, torch_of_links):
     place = torch_of_links("nothing")
     compiler = pretending()
@@ -241,7 +244,11 @@ def test_a_library_for_another_abi_fails_when_it_is_loaded_not_when_it_is_called
         sys.setdlopenflags(flags)
 
 
-FLAGS = ["-I", "-O -X dev -W error -bb", "-E -s -P -X no_debug_ranges -X frozen_modules=off"]
+FLAGS = [
+    "-E -s -P -X no_debug_ranges -X frozen_modules=off",
+    pytest.param("-I", marks=pytest.mark.long),
+    pytest.param("-O -X dev -W error -bb", marks=pytest.mark.long),
+]
 
 
 @pytest.mark.cold

@@ -13,6 +13,8 @@ from processes import CLI, python, run_alone
 import sonde
 from sonde import adapter
 
+pytestmark = pytest.mark.long  # test_compiled_modes.py looks at Inductor's wrappers in C++
+
 run = functools.partial(run_alone, timeout=280)
 
 PACKAGE = """

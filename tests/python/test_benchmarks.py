@@ -50,6 +50,7 @@ def names_of(path):
     return names
 
 
+@pytest.mark.long
 def test_the_callbacks_parts_compile_with_the_adapters_sources():
     program = "import callback_cost, json; print(json.dumps(callback_cost.compile_command()))"
     shown = subprocess.run(

@@ -81,6 +81,7 @@ def test_a_job_of_a_cluster_asks_with_an_engine(dump, script):
 
 
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
+@pytest.mark.long
 def test_nodes_record_on_their_own_disks_and_their_ranks_come_together(script, tmp_path):
     (tmp_path / "train.py").write_text(ON_RANKS)
     slurm = {"SLURM_JOB_ID": 7, "SLURM_NNODES": 1, "SLURM_JOB_NODELIST": "localhost", "SLURM_SUBMIT_DIR": tmp_path}

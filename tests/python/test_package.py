@@ -54,6 +54,7 @@ def test_what_is_not_there_is_an_attribute_error():
         sonde.dumps  # noqa: B018
 
 
+@pytest.mark.long
 def test_types_reach_a_user_of_the_installed_package(execute, tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     run = execute(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "mine.py")

@@ -177,7 +177,7 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("how", FULL)
+@pytest.mark.parametrize("how", ["a full disk", *(pytest.param(how, marks=pytest.mark.long) for how in list(FULL)[1:])])
 def test_what_was_written_before_the_disk_was_full_is_read(tmp_path, how):
     dump = tmp_path / "packed"
     own = {"pack": True, "budget_bytes": 1 << 20}  # the training must not wait for memory that nobody gives back

@@ -78,6 +78,7 @@ def test_dumps_of_pytorch(once_per_run, tmp_path):
 
 
 @pytest.mark.skipif(not MINDSPORE.exists(), reason="no MindSpore; scripts/setup --mindspore makes its environment")
+@pytest.mark.long
 def test_dumps_of_a_migration_from_mindspore(tmp_path):
     weights = tmp_path / "lenet.npz"
     assert run_in(tmp_path, None, sys.executable, MIGRATION / "make_weights.py", weights).status == 0

@@ -103,6 +103,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.long
 def test_a_parent_that_only_starts_them_is_not_recorded_itself(sonde, script, dump):
     done = sonde("run", "--out", dump, "--", sys.executable, script(METHODS))
     assert done.status == 0, done.stderr
@@ -136,6 +137,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_program_of_a_library_is_recorded_only_if_it_runs_a_model(sonde, script, dump, tmp_path):
     package = tmp_path / "site-packages" / "engine"
     package.mkdir(parents=True)
@@ -205,6 +207,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.long
 def test_a_fork_while_another_thread_records_blocks_nobody(sonde, script, dump):
     done = sonde("run", "--out", dump, "--", sys.executable, script(FORKED_WHILE_RECORDING))
     assert done.status == 0 and done.stdout.count("loss") == 13, done.stderr
