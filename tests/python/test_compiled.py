@@ -72,6 +72,7 @@ def cache(tmp_path_factory):
     return str(tmp_path_factory.mktemp("inductor"))
 
 
+@pytest.mark.long
 def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, config, dump, cache, sonde):
     """Inductor may put a result into memory that another node's result had, as for the mean of a loss."""
     source = """
@@ -294,6 +295,7 @@ def interpreted_values(done, dump):
 VALUES = {"saved_data": "statistic", "statistic_category": ["max", "min", "l2norm"]}
 
 
+@pytest.mark.long
 def test_values_of_a_training_s_nodes_are_those_of_the_interpreted_graphs(train, config, dump, cache):
     """In the order of both graphs; equal bits where a kernel computes a node alone from the graph's inputs."""
     done = train(INTERPRETED, config(**VALUES), TORCHINDUCTOR_CACHE_DIR=cache)
@@ -306,6 +308,7 @@ def test_values_of_a_training_s_nodes_are_those_of_the_interpreted_graphs(train,
             assert [f"{one:g}" for one in recorded] == [f"{one:g}" for one in values], (kind, row["Op Name"])
 
 
+@pytest.mark.long
 def test_a_copy_is_one_memory_with_its_views_and_a_constant_is_one_element(train, config, dump, tmp_path):
     program = INTERPRETED.replace("    torch.compile(lambda", f"{COPIES}\n    torch.compile(lambda")
     done = train(program, config(**VALUES), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
@@ -591,7 +594,7 @@ def test_first_bad_names_the_node_and_its_line(cases, sonde):
     assert re.search(r"in the compiled code it is part of cpp_fused_\w*log\w*", found.stdout), found.stdout
 
 
-@pytest.mark.parametrize("bug", ["decomposition", "stride"])
+@pytest.mark.parametrize("bug", ["decomposition", pytest.param("stride", marks=pytest.mark.long)])
 def test_a_bug_of_the_compiled_model_is_found_from_its_dump_and_the_eager_one(sonde, tmp_path, eager, bug):
     out = tmp_path / "compiled"
     recorded = sonde("run", "--out", out, "--", *python(), EXAMPLE / "train.py", "compiled", "--bug", bug)
