@@ -29,9 +29,10 @@ bool RankSearch::is_stuck() const {
 
 std::string why_no_scale_helps(RankSearch& search, const Root& root) {
   ValueFlow& flow = search.flow();
-  if (root.lost || root.tensor == nullptr) return "";
+  if (root.tensor == nullptr) return "";
   const FlowOp& op = flow.ops()[root.op];
   if (flow.born_before_scale(root)) return "it is made before the loss is scaled";
+  if (root.lost) return "";
   const bool is_made = root.kind == RootKind::created && !op.nature.collective && !op.nature.uninitialised;
   if (is_made) {
     OpValues values(search.rank(), flow, op, root.tensor, search.health());

@@ -18,6 +18,7 @@ bool ValueFlow::born_before_scale(const Root& root) const {
   const auto is_backward = [&](std::uint32_t op) { return graph_.ops()[op].phase == Phase::backward; };
   if (is_backward(root.op) || graph_.ops()[root.op].phase == Phase::optimizer) return false;
   if (root.kind != RootKind::created && root.kind != RootKind::converted) return false;
+  if (root.lost) return true;  // a zero in its place goes on, and nothing that is not finite reaches the backward pass
   return std::ranges::any_of(root.path, is_backward) && !ends_.is_scaled_loss(graph_.values()[root.value]);
 }
 

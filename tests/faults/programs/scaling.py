@@ -47,6 +47,18 @@ def factor_of_the_forward():
     scaled(body)
 
 
+@family.fault("pow", report="pytorch/pytorch#40497", cause="should not be")
+def square_of_a_norm_while_the_scaler_skips():
+    """The root of the infinity makes zeros of it, and the scale that is too large at first hides them."""
+
+    def body(y, gain):
+        half = (y * 3000).half()
+        size = half.pow(2).mean(-1, keepdim=True)  # FAULT
+        return (half * torch.rsqrt(size) * (1 + gain.half())).float().square().mean() + y.square().mean()
+
+    scaled(body, scale=2.0**127)
+
+
 @family.fault("mul")
 def gradient_beyond_its_type():
     """In float16 it is 80000 at the scale 1."""
