@@ -54,7 +54,7 @@ def square_of_a_norm_while_the_scaler_skips():
     def body(y, gain):
         half = (y * 3000).half()
         size = half.pow(2).mean(-1, keepdim=True)  # FAULT
-        return (half * torch.rsqrt(size) * (1 + gain.half())).float().square().mean() + y.square().mean()
+        return (half * torch.rsqrt(size) * (1 + gain.half())).float().square().mean() + y.square().mean() * 1e3
 
     scaled(body, scale=2.0**127)
 
