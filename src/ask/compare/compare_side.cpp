@@ -107,6 +107,16 @@ void name_states(CompareSide& side, std::uint32_t index) {
   }
 }
 
+// `copy.deepcopy` takes a new storage for a copy, and the next op writes all of it: until then its bytes are any.
+void look_at_fresh_memory(CompareSide& side) {
+  for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
+    if (side.ops[i].readers.empty() || bare_type(side.ops[i].op->op_type) != "set") continue;
+    const std::vector<CompareInput>& next = side.ops[side.ops[i].readers.front()].inputs;
+    const auto reads_it = [i](const CompareInput& input) { return input.from == i && input.is_read; };
+    if (std::ranges::none_of(next, reads_it)) side.ops[i].unwritten = true;
+  }
+}
+
 void connect(CompareSide& side) {
   const DataFlow flow(*side.rank, *side.step);  // numbers operators as `ops` has them
   for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
@@ -123,6 +133,7 @@ void connect(CompareSide& side) {
     }
     name_states(side, i);
   }
+  look_at_fresh_memory(side);
   if (side.has_flow) return;
   // Only the order is known: each op may have read the outputs of the one before it.
   for (std::uint32_t i = 0; i + 1 < side.ops.size(); ++i) side.ops[i].readers.push_back(i + 1);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ask/compare/compare_words.h"
+#include "read/catalog/slot_text.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -50,6 +52,31 @@ void doubt_order_of_threads(const CompareFacts& facts, CompareFinding& finding) 
       threads);
 }
 
+// The op and its counterpart are called alike, but one of them reads what an op without a counterpart made, in another
+// shape: a mask that was applied, an axis that was joined. That op makes the difference.
+bool blame_maker_of_shape(const CompareFacts& facts, CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  if (op.target.size() != 1 || op.golden.size() != 1) return false;
+  const CompareOp &left = facts.target.ops[op.target_index], &right = facts.golden.ops[op.golden_index];
+  const bool is_alike = left.op->op_type == right.op->op_type && attributes_apart(*left.op, *right.op).empty();
+  if (!is_alike || left.inputs.size() != right.inputs.size()) return false;
+  for (std::size_t i = 0; i < left.inputs.size(); ++i) {
+    const CompareInput &mine = left.inputs[i], &theirs = right.inputs[i];
+    const bool in_golden = facts.pairs.is_alone(true, theirs.from);
+    if (!mine.is_read || !theirs.is_read || in_golden == facts.pairs.is_alone(false, mine.from)) continue;
+    const CatalogTensor &read = *mine.tensor, &golden = *theirs.tensor;
+    if (!read.has_shape || !golden.has_shape || read.shape == golden.shape) continue;
+    finding.kind = in_golden ? FindingKind::missing : FindingKind::inserted;
+    finding.culprit = in_golden ? facts.golden.ops[theirs.from].op : facts.target.ops[mine.from].op;
+    finding.in_golden = in_golden;
+    finding.what = fmt::format("has no counterpart in the {}, and input.{} of {}{} has shape {}, golden {}: {}",
+                               in_golden ? "target" : "golden dump", read.slot, left.op->op_name, line_text(*left.op),
+                               shape_text(read.shape, '(', ')'), shape_text(golden.shape, '(', ')'), finding.what);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool rests_on_order(const CompareFacts& facts, const CompareFinding& finding) {
@@ -80,7 +107,7 @@ void note_doubts(const CompareFacts& facts, StepFindings& findings) {
           "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)";
       continue;
     }
-    if (!by_place || !facts.pairs.is_doubtful(op)) continue;
+    if (!by_place || !facts.pairs.is_doubtful(op) || blame_maker_of_shape(facts, finding)) continue;
     finding.uncertain = true;
     finding.what += "; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)";
   }

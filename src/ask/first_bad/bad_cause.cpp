@@ -222,6 +222,11 @@ const SlotValues* OpValues::values_of(const CatalogTensor& tensor) {
   return known->second ? &*known->second : nullptr;
 }
 
+bool OpValues::reads_bad() const {
+  return std::ranges::any_of(op_.inputs,
+                             [&](const FlowInput& input) { return input.is_read && is_bad(*input.tensor); });
+}
+
 bool OpValues::is_bad(const CatalogTensor& tensor) const { return health_.of(tensor).bad(); }
 
 std::optional<KnownStatistics> OpValues::statistics(const CatalogTensor& tensor) {

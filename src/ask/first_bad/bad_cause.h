@@ -50,6 +50,7 @@ class OpValues {
   std::optional<KnownStatistics> statistics(const CatalogTensor& tensor);
   bool is_recorded(std::uint32_t slot) const;
   bool is_bad(const CatalogTensor& tensor) const;  // it holds NaN or infinities
+  bool reads_bad() const;                          // an input that it reads holds NaN or infinities
   bool has_values();                               // of the output and of every input that is read
 
   // Named arguments of the call: `dim`, `exponent`, `alpha`.

@@ -6,6 +6,7 @@
 #include "ask/first_bad/flow_facts.h"
 #include "ask/first_bad/loss_places.h"
 #include "read/operators/collective_call.h"
+#include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "read/operators/op_work.h"
@@ -127,8 +128,39 @@ End FlowEnds::end_of_outputs(const FlowOp& op, const FlowInput& input, std::uint
   return worst;
 }
 
+// NaN hides an infinity that it meets in a sum.
+bool FlowEnds::is_sum(const FlowOp& op) {
+  using enum OpWork;
+  const OpWork work = work_of(single_type(op.op->op_type));
+  return work == add || work == subtract || work == subtract_from || work == sum || work == mean;
+}
+
+// Nothing behind it in the forward pass would remove an infinity, as a softmax does or a maximum.
+bool FlowEnds::is_only_summed(std::uint32_t from) const {
+  constexpr std::size_t kMostFollowed = 256;
+  std::vector<std::uint32_t> open = {from};
+  std::set<std::uint32_t> seen;
+  while (!open.empty()) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second) continue;
+    if (seen.size() > kMostFollowed) return false;
+    for (const FlowReader& reader : graph_.values()[index].readers) {
+      const FlowOp& op = graph_.ops()[reader.op];
+      const bool is_asked = op.nature.tests_finite || op.nature.gives_number || op.nature.shape_only;
+      if (op.phase == Phase::backward || is_asked || !op.inputs[reader.input].is_read) continue;
+      const bool is_flipped = op.nature.flips_sign && op.inputs.size() == 1;  // abs, neg, square
+      const bool is_scaled = work_of(single_type(op.op->op_type)) == OpWork::multiply;
+      const OpKind kind = kind_of(op.op->op_type);
+      if (!is_sum(op) && !is_flipped && !is_scaled && kind != OpKind::copy && kind != OpKind::cast) return false;
+      open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+    }
+  }
+  return true;
+}
+
 // Whether `kind`, read by the op, is in the output as `next`. NaN made from computed infinities is not caused by masks
-// beside them.
+// beside them. An infinity that meets NaN in a sum would be in the loss without it.
 bool FlowEnds::passes(std::uint8_t flags, BadKind kind, const FlowOp& op, std::uint32_t index, BadKind next) const {
   const FlowValue& output = graph_.values()[index];
   if (!has(graph_.health_of_value(index), next)) return false;
@@ -138,7 +170,8 @@ bool FlowEnds::passes(std::uint8_t flags, BadKind kind, const FlowOp& op, std::u
   if (next == kind)
     return !is_mask || (origins_.flags(index, next) & ~kHarmless) == 0 ||
            sign_is_new(op, graph_.inputs_of(op, output.slot), graph_.health_of_value(index));
-  if (has(graph_.inputs_of(op, output.slot), next)) return false;
+  if (has(graph_.inputs_of(op, output.slot), next))
+    return kind == BadKind::inf && !is_mask && is_sum(op) && is_only_summed(index);
   return !is_mask || (origins_.flags(index, next) & bit(RootKind::converted)) != 0;
 }
 

@@ -43,6 +43,8 @@ class FlowEnds {
                     bool& is_bad) const;
   void look_at_reader(const FlowValue& value, const FlowReader& reader, BadKind kind, bool pure,
                       Reading& reading) const;
+  static bool is_sum(const FlowOp& op);
+  bool is_only_summed(std::uint32_t value) const;
   bool steers(const FlowOp& op) const;
   bool is_self_compared(const FlowValue& value, const FlowOp& op, std::uint32_t index) const;
   End own_end(const FlowValue& value) const;

@@ -35,7 +35,9 @@ Fault gamma_pole(double a, double) {
   return a < 0 && a == std::floor(a) ? "the gamma function has a pole at each whole number below 0" : "";
 }
 Fault arc(double a, double) { return std::fabs(a) > 1 ? "outside of -1 to 1" : ""; }
-Fault area(double a, double) { return std::fabs(a) >= 1 ? "not between -1 and 1" : ""; }
+Fault area(double a, double) {
+  return std::fabs(a) > 1 ? "not between -1 and 1" : std::fabs(a) == 1 ? "atanh has a pole at 1 and -1" : "";
+}
 
 constexpr Formula kLog = {1, [](double a, double) { return std::log(a); }, logarithm};
 constexpr Formula kDiv = {2, [](double a, double b) { return a / b; }, quotient};

@@ -190,14 +190,24 @@ bool weight_norm_cause(OpValues& values, BadKind bad, Cause& cause) {
   return cause.explained = true;
 }
 
+// Of finite matrices it has no finite value where one is singular, or its determinant negative.
+bool determinant_cause(BadKind bad, Cause& cause) {
+  cause.pole = bad == BadKind::inf;
+  cause.why = cause.pole ? "the matrix is singular: log of a determinant that is 0"
+                         : "the determinant is negative: log of a negative number";
+  return cause.explained = true;
+}
+
 // Classes that a mask forbids, or that do not exist, are requested.
 bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
   const SlotValues* input = values.input_values(0);
   const SlotValues* target = values.input(1) != nullptr ? values.input_values(1) : nullptr;
   if (input == nullptr || target == nullptr || is_floating(target->tensor().dtype)) return false;
+  const SlotValues* weight = values.input(2) != nullptr ? values.input_values(2) : nullptr;  // of the classes
+  if (weight != nullptr && weight->shape().size() != 1) weight = nullptr;
   const double ignored = values.number("ignore_index").value_or(-100);
   Position place(target->shape().size(), 0);
-  std::uint64_t used = 0, count = 0;
+  std::uint64_t used = 0, count = 0, weighted = 0;
   std::optional<Position> forbidden;
   std::set<std::size_t> all;
   for (std::size_t i = 0; i < place.size(); ++i) all.insert(i);
@@ -205,6 +215,8 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
     ++count;
     if (value == ignored) return;
     ++used;
+    const bool is_class = weight != nullptr && value >= 0 && value < static_cast<double>(weight->elements());
+    if (!is_class || weight->at({static_cast<std::int64_t>(value)}) != 0) ++weighted;
     if (forbidden || input->shape().size() != at.size() + 1 || !(value >= 0 && value < 0x1p63)) return;
     Position logit = at;
     logit.insert(at.empty() ? logit.begin() : logit.begin() + 1, static_cast<std::int64_t>(value));
@@ -214,6 +226,9 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
     cause.divides_by_zero = true;
     cause.why = fmt::format("all {} targets are {}, the ignored value: the mean of no elements is 0 divided by 0",
                             count, number_text(ignored));
+  } else if (weighted == 0 && bad == BadKind::nan) {
+    cause.divides_by_zero = true;
+    cause.why = fmt::format("the classes of all {} targets have weight 0: the mean over them is 0 divided by 0", used);
   } else if (forbidden) {
     cause.why = fmt::format("the target asks for input.0{} = {}: a class that is masked out", position_text(*forbidden),
                             number_text(input->at(*forbidden)));
@@ -232,6 +247,7 @@ bool row_cause(OpValues& values, BadKind bad, Cause& cause) {
   if (is_softmax(type) || work == OpWork::log_of_sum) return softmax_cause(values, bad, cause);
   if (work == OpWork::attention) return attention_cause(values, bad, cause);
   if (is_cross_entropy(type)) return entropy_cause(values, bad, cause);
+  if (is_log_of_determinant(type) && !values.reads_bad()) return determinant_cause(bad, cause);
   if (is_weight_norm(type)) return weight_norm_cause(values, bad, cause);
   using enum OpWork;
   const bool adds_up = work == sum || work == mean || work == spread || work == norm || work == norm_of_power;

@@ -25,10 +25,7 @@ bool spread_cause(OpValues& values, BadKind bad, Cause& cause) {
   const std::int64_t elements = elements_of_one(values);
   const double unbiased = values.number("unbiased").value_or(1);
   const double correction = values.number("correction").value_or(unbiased);
-  if (elements < 1 || static_cast<double>(elements) > correction) return false;
-  for (const FlowInput& input : values.flow().inputs) {
-    if (input.is_read && values.is_bad(*input.tensor)) return false;
-  }
+  if (elements < 1 || static_cast<double>(elements) > correction || values.reads_bad()) return false;
   cause.why = fmt::format("{} of {} divides by {}", values.op().op_type,
                           elements == 1 ? "one element" : fmt::format("{} elements", elements),
                           number_text(std::max(0.0, static_cast<double>(elements) - correction)));

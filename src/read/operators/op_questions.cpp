@@ -55,6 +55,10 @@ bool is_cross_entropy(std::string_view plain) {
 
 bool is_weight_norm(std::string_view plain) { return plain.starts_with("weightnorm") && !is_gradient(plain); }
 
+bool is_log_of_determinant(std::string_view plain) {
+  return !is_gradient(plain) && (plain == "logdet" || plain.ends_with("slogdet"));
+}
+
 bool is_softmax(std::string_view plain) { return contains(plain, "softmax"); }
 
 bool is_gradient(std::string_view plain) { return contains_one(plain, {"backward", "grad"}); }

@@ -35,6 +35,7 @@ bool is_weight_norm(std::string_view plain);    // the forward op: a direction t
 bool is_softmax(std::string_view plain);        // also of a larger op that begins or ends with one
 bool is_gradient(std::string_view plain);       // of another op
 bool is_batch_norm(std::string_view plain);
+bool is_log_of_determinant(std::string_view plain);
 bool is_mean(std::string_view plain);  // its sum is divided by the number of terms
 bool is_forward_convolution(std::string_view plain);
 bool is_quantised(std::string_view plain);  // it makes, reads or computes with codes

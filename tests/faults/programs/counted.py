@@ -97,6 +97,35 @@ def count_of_a_product_that_nobody_buys():
     train(Small(lambda y: y + torch.lgamma(torch.relu(y) * 0)))  # FAULT
 
 
+@family.fault("div", verdicts=("operator",), cause="division by 0")
+def infinity_that_a_nan_of_the_same_loss_hides():
+    def body(y):
+        share = (y.square() + 1) / (y * 0).abs()  # FAULT
+        return y + 0.1 * share.mean() + ((y * 0) / (y * 0)).mean()
+
+    train(Small(body))
+
+
+@family.fault("div", verdicts=("operator",), cause="0 divided by 0")
+def nan_beside_the_logarithm_of_a_mask():
+    def body(y):
+        mask = torch.log((torch.arange(4) != 2).float())
+        scores = (y * 0) / (y * 0)  # FAULT
+        return torch.softmax(scores + mask, -1) + y
+
+    train(Small(body))
+
+
+@family.fault("_linalg_slogdet", "linalg_slogdet", "slogdet", verdicts=("operator",), cause="singular")
+def volume_of_a_flow_that_is_singular():
+    train(Small(lambda y: y + torch.linalg.slogdet(torch.outer(y[0], y[0])).logabsdet))  # FAULT
+
+
+@family.fault("logdet", "_linalg_slogdet", verdicts=("operator",), cause="negative")
+def volume_that_is_turned():
+    train(Small(lambda y: y + torch.logdet(torch.diag(y[0] * 0 + torch.tensor([1.0, 1, 1, -1])))))  # FAULT
+
+
 @family.fault("ctc_loss", verdicts=("operator",))
 def more_labels_than_frames():
     targets = torch.ones(2, 4, dtype=torch.long)
