@@ -1,4 +1,15 @@
 // All words of the page; words.zh.ts has the same ones.
+// What a finding says, from its facts, where a report leaves the engine's sentence out.
+const FINDINGS: Readonly<Record<string, (type: string, bad: string) => string>> = {
+  operator: (type, bad) => `${type} made it: ${bad}`,
+  overflow: (type, bad) => `${type} overflowed: ${bad}`,
+  bad_input: (_type, bad) => `it came from outside of the step: ${bad}`,
+  bad_parameter: (_type, bad) => `a parameter holds it: ${bad}`,
+  memory_overwritten: () => "the memory changed, and no operator wrote it",
+  collective: (type, bad) => `this rank gave finite numbers to ${type}, and received ${bad}`,
+  scaler_skipped: () => "the loss scaler skipped the step",
+};
+
 export const words = {
   product: "Sonde",
   screens: {
@@ -85,7 +96,7 @@ export const words = {
     incomplete: "Nothing was found, but not everything could be examined.",
     first: "First bad value",
     where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}${phase ? `, ${phase}` : ""}`,
-    said: (_kind: string, _type: string, _bad: string): string => "", // the engine's sentences are English
+    said: (kind: string, type: string, bad: string): string => FINDINGS[kind]?.(type, bad || "a bad value") ?? "",
     how: { placed: "placed", computed: "computed", "from outside": "from outside" } as Readonly<Record<string, string>>,
     reaches: (what: string) => `reaches ${what}`,
     ofStep: (step: number) => `of step ${step}`, between: (count: number) => `${count} operators`,

@@ -13,8 +13,8 @@ import { Before, NextCommands } from "../parts/next.tsx";
 import { lacksRanks } from "../ranks.ts";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
-import { dump, formatSlot, hasPath, linkTo, rankName, ranks, useAnnounced } from "../state.ts";
-import { words } from "../words.ts";
+import { dump, formatSlot, hasPath, linkTo, rankName, ranks, report, useAnnounced } from "../state.ts";
+import { language, words } from "../words.ts";
 
 // `mayDiffer`: from a golden run, as another card says; then this one never says that nothing is wrong.
 export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
@@ -93,13 +93,13 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
   );
 }
 
-// In the page's language, from the facts; empty: the sentence of the engine is in it.
-const saidOf = ({ kind, op_type: type, tensor }: Finding): string => words.overview.said(kind, type, tensor.counted ? countedWords(tensor) : "");
+// In the page's language, from the facts; empty: the sentence of the engine is in it, and the answer has it.
+const saidOf = ({ kind, op_type: type, tensor, why }: Finding): string => (language === "en" && why ? "" : words.overview.said(kind, type, countedWords(tensor)));
 
 function Why({ of, children }: { of: Finding; children?: ComponentChildren }) {
   const said = saidOf(of);
   if (!said) return <p class="why">{of.why}{children}</p>;
-  return <><p class="why">{said}{children}</p><p class="soft" lang="en">{of.why}</p></>;
+  return <><p class="why">{said}{children}</p>{of.why && <p class="soft" lang="en">{of.why}</p>}</>;
 }
 
 // One line for a finding: its operator, its line, the reason.
@@ -107,7 +107,7 @@ function Line({ of, tags = of.tags, children }: { of: Finding; tags?: readonly s
   return (
     <>
       <OpLink name={nameOf(of)} patch={placeOf(of)} scope={false} /> <span class="where">{lineOf(of.code.source_file, of.code.source_line)}</span>{" "}
-      <Tags of={tags} /> {saidOf(of) && <>{saidOf(of)} <span class="dot">·</span> </>}{of.why}{children}
+      <Tags of={tags} /> {saidOf(of) && <>{saidOf(of)}{of.why && <> <span class="dot">·</span> </>}</>}{of.why}{children}
     </>
   );
 }
@@ -282,6 +282,7 @@ function Healthy({ of }: { of: FirstBad }) {
 function NextConfiguration() {
   const [text, setText] = useState("");
   const [error, setError] = useState<Error | null>(null);
+  if (report.value?.left_out.some(({ what }) => what === "next configuration")) return null;
   const make = async (): Promise<void> => {
     try {
       const job = await runJob("next-config", { dump: dump.value }, () => undefined);

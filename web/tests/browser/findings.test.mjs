@@ -145,7 +145,7 @@ test("what grew first, what is aside or expected, the suspects and the problems 
       finding.problems = [{ path: "torn.npy", message: "it ends early" }];
     });
     await page.waitForSelector(".expected");
-    assert.match(await text(page, ".growth"), /Grew first: tower.2.bias, by mul-op0 grow.py:5 in step 6: .* · by step: 6: /);
+    assert.match(await text(page, ".growth"), /Grew first: tower.2.bias, by mul-op0 grow.py:5 in step 6: .* · by step: 1: /);
     assert.match(await text(page, ".expected"), /the loss scaler found it and skipped the step div-op0/);
     await page.locator(".first-bad .problems summary").click();
     assert.match(await text(page, ".first-bad .problems"), /torn.npy it ends early/);
