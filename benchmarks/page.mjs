@@ -82,7 +82,7 @@ async function withoutIndex() {
   let frame = 0;
   await withPage(server.address, {}, async (page) => {
     frame = server.since();
-    await page.waitForSelector("[role=status]", { timeout: 60_000 });
+    await page.waitForSelector(".page.empty[role=status]", { timeout: 60_000 }); // the frame has others, which say nothing yet
     note("the same without an index: the progress", server.since(), "s", "0.5");
     await page.waitForSelector(".matrix canvas", { timeout: 300_000 });
     note("the same without an index: the frame", frame, "s", "0.5");

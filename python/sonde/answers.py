@@ -49,13 +49,22 @@ class Finding(answer_types.Finding):
         return answer_card.card("unsure" if "uncertain" in self.tags else "bad", [answer_card.finding(self)])
 
 
+_POINTS_SHOWN = 8
+
+
 class Growth(answer_types.Growth):
     """As one line."""
 
     def __str__(self) -> str:
-        line = f" ({self.code})" if str(self.code) else ""
+        place = answer_card.short_line(self.code.source_file, self.code.source_line)
+        line = f" ({place})" if place else ""
         kind = "norm" if self.of_norm else "largest"
-        return f"grew first: {self.tensor} in step {self.step}{line}: {kind} {self.now:.4g} after {self.before:.4g}"
+        parameter = f"{self.tensor.parameter}, by " if self.tensor.op_name and self.tensor.parameter else ""
+        points = ", ".join(f"{step}: {value:.4g}" for step, value in self.series[-_POINTS_SHOWN:])
+        return (
+            f"grew first: {parameter}{self.tensor} in step {self.step}{line}: {kind} {self.now:.4g} after "
+            f"{self.before:.4g} ({self.now / self.before:.3g} times); by step: {points}"
+        )
 
 
 class FirstBad(answer_types.FirstBad):
@@ -278,12 +287,35 @@ def _problems_html(problems: Sequence[answer_types.Problem]) -> str:
     return f"<p>could not be read:</p><ul>{shown}{f'<li>and {more} more</li>' if more > 0 else ''}</ul>"
 
 
+_STATIONS_SHOWN = 8
+
+
+def _path_text(report: FirstBad) -> str:
+    """The operators between the finding and what it reaches, without those in the middle of a long path."""
+    later = report.goes_on
+    stations = [
+        name.rsplit("/", 1)[-1] + (f" of step {later.step}" if later is not None and later.first == i else "")
+        for i, name in enumerate(report.path)
+    ]
+    left_out = len(stations) - _STATIONS_SHOWN
+    if left_out > 0:
+        stations[_STATIONS_SHOWN - 2 : -2] = [f"… {left_out} more …"]
+    return " -> ".join(stations)
+
+
+def _healthy_text(one: answer_types.HealthyInfinity) -> str:
+    place = answer_card.short_line(one.code.source_file, one.code.source_line)
+    absorbed = f", absorbed by {', '.join(one.absorbed_by)}" if one.absorbed_by else ""
+    counted = f", {one.tensor.counted}" if one.tensor.counted else ""
+    return f"{one.tensor}{f' at {place}' if place else ''}: {one.how}{counted}{absorbed}"
+
+
 def _first_bad_html(report: FirstBad) -> str:
     """As much as the command prints: the findings, each rank's own, what grew first, what is expected or aside."""
     parts = []
     if report.first:
         parts.append(answer_card.finding(report.first))
-        parts.append(answer_card.paragraph(f"reaches {report.reaches}" if report.reaches else ""))
+        parts.append(answer_card.paragraph(f"reaches {report.reaches}: {_path_text(report)}" if report.reaches else ""))
     ranks = [one for one in report.by_rank[1:] if one not in report.findings]
     for title, findings in (
         ("also wrong in this step", report.findings[1:]),
@@ -293,6 +325,7 @@ def _first_bad_html(report: FirstBad) -> str:
     ):
         parts.append(answer_card.listed(title, [answer_card.in_short(one) for one in findings]))
     parts.append(answer_card.paragraph(str(report.growth) if report.growth else ""))
+    parts.append(answer_card.listed("healthy", [_healthy_text(one) for one in report.healthy]))
     parts += map(answer_card.paragraph, report.notes)
     parts.append(answer_card.commands(report.next_commands))
     nothing = _nothing(report.complete, bool(report.unfinished))

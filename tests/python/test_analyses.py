@@ -16,7 +16,7 @@ from processes import CLI, run_in, settings_of
 from test_cpp_api import compiled
 
 import sonde
-from sonde import answers
+from sonde import answer_types, answers
 from sonde.html_table import html_table
 
 PROGRAM = """
@@ -275,7 +275,7 @@ def test_answers_show_themselves_in_a_notebook(bad, good):
         "rank 0, graph 0, step 1",
         "8 of 8 -inf",
         f"<strong>&gt;    16 | {report.first.code.lines[1].text}",
-        "reaches",
+        "reaches the loss: log-op0 -&gt; ",
         html.escape(f"sonde show {bad} Default/network-Small/log-op0 --step 1"),
     ):
         assert part in page, part
@@ -296,6 +296,32 @@ def test_a_dump_shows_its_steps_in_a_notebook(good):
     page = sonde.open(good)._repr_html_()
     assert "<th>steps</th>" in page and "<td>0-2</td>" in page
     assert "nothing wrong" in page and "sonde-good" in page
+
+
+def test_rows_of_a_dump_are_tables_in_a_notebook(bad):
+    dump = sonde.open(bad)
+    name = "Default/network-Small/log-op0"
+    (log,) = dump.tensors.select(op=f"^{name}$", step=1, side="output")
+    row = dump.tensors.select(op=f"^{name}$", step=1)._repr_html_()
+    for page in (row, log._repr_html_()):
+        assert f"{name}:output.0" in page and "<td>-inf</td>" in page and "<td>train.py:16</td>" in page, page
+    for rows in (dump.tensors, dump.ops, dump.graph.nodes):
+        page = rows._repr_html_()
+        assert page.count("<tr>") == 11 and f"<p>and {len(rows) - 10} more</p>" in page
+    assert dump.graph.nodes._repr_html_() in dump.graph._repr_html_()
+    assert "<table>" not in dump.ops[:0]._repr_html_()
+
+
+def test_what_grew_first_names_the_parameter_and_its_line_alone():
+    place = {"op_name": "add_-op7", "op_type": "add_", "side": "output", "slot": 0}
+    tensor = answers.FindingTensor(**place, parameter="tower.2.bias", dtype="float32", shape=(32,))
+    code = answers.Code(source_file="/home/train.py", source_line=15, function="<module>", lines=())
+    series = (answer_types.GrowthPoint(0, 0.5), answer_types.GrowthPoint(1, 6.0))
+    growth = answers.Growth(tensor=tensor, rank=0, step=1, before=0.5, now=6.0, of_norm=True, series=series, code=code)
+    assert str(growth) == (
+        "grew first: tower.2.bias, by add_-op7:output.0 in step 1 (train.py:15): norm 6 after 0.5 (12 times); "
+        "by step: 0: 0.5, 1: 6"
+    )
 
 
 def test_a_dump_shows_its_answer_in_a_notebook(bad):

@@ -1,5 +1,6 @@
 """`sonde first-bad` follows a bad value to where it began: over steps, over ranks, and past its own echo."""
 
+import itertools
 import shutil
 
 import pytest
@@ -194,7 +195,9 @@ def test_a_bad_sample_comes_with_the_batch_of_its_loader(tmp_path, workers):
     program = tmp_path / "train.py"
     program.write_text(LOADED.format(workers=workers))
     dump = record(tmp_path, "dump", program, saved_data="statistic")
-    first = look("first-bad", dump).first
+    report = look("first-bad", dump)
+    first = report.first
+    assert all(one != after for one, after in itertools.pairwise(report.path)), report.path
     line = program.read_text().splitlines()[first["code"]["source_line"] - 1]
     wanted = 'torch.full((3,), float("nan")' if workers == 0 else "in DataLoader(Samples()"
     assert wanted in line, first

@@ -14,7 +14,7 @@ import { ReportForm } from "./screens/report_form.tsx";
 import { RequestChoice } from "./screens/requests.tsx";
 import type { ReportContents } from "./source/source.ts";
 import {
-  change, difference, dimensionsOf, dumpStatus, follow, go, graph, graphs, hasGraph, hasSources, hasTables, isUnread, linkTo, offeredSteps, overview, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
+  announced, change, difference, dimensionsOf, dumpStatus, follow, go, graph, graphs, hasGraph, hasSources, hasTables, isUnread, linkTo, offeredSteps, overview, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
 } from "./state.ts";
 import { chooseLanguage, type Language, language, LANGUAGES, words } from "./words.ts";
 
@@ -103,6 +103,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
       <main id="main" tabIndex={-1} class={`screen-${screen}`}>{children}</main>
       {hasPane && <Pane />}
       <p class={`toast${said ? "" : " hidden"}`} role="status">{said}</p>
+      <p class="hidden announced" role="status">{announced.value}</p>
       {dialog === "search" && <Palette screens={SCREENS_BY_NAME.filter(hasScreen)} actions={actions} onClose={close("search")} />}
       {dialog === "report" && (
         <Dialog title={words.save.report} onClose={close("report")}>

@@ -77,6 +77,13 @@ interface Place {
 }
 // As the server names ranks: "0", or "0 of run7" where the path holds several dumps.
 export const rankName = ({ rank, dump }: Place): string => (dump ? `${rank} of ${dump}` : String(rank));
+// What a card says: the page's reader of the screen hears it when it comes.
+export const announced = signal("");
+
+export function useAnnounced(text: string): void {
+  useEffect(() => void (announced.value = text), [text]);
+}
+
 // Of two dumps the first difference, once they are compared.
 export const difference = signal<Difference | null>(null);
 type Difference = Comparison["findings"][number];

@@ -1,4 +1,15 @@
 // All words of the page; words.zh.ts has the same ones.
+// What a finding says, from its facts, where a report leaves the engine's sentence out.
+const FINDINGS: Readonly<Record<string, (type: string, bad: string) => string>> = {
+  operator: (type, bad) => `${type} made it: ${bad}`,
+  overflow: (type, bad) => `${type} overflowed: ${bad}`,
+  bad_input: (_type, bad) => `it came from outside of the step: ${bad}`,
+  bad_parameter: (_type, bad) => `a parameter holds it: ${bad}`,
+  memory_overwritten: () => "the memory changed, and no operator wrote it",
+  collective: (type, bad) => `this rank gave finite numbers to ${type}, and received ${bad}`,
+  scaler_skipped: () => "the loss scaler skipped the step",
+};
+
 export const words = {
   product: "Sonde",
   screens: {
@@ -85,13 +96,14 @@ export const words = {
     incomplete: "Nothing was found, but not everything could be examined.",
     first: "First bad value",
     where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}${phase ? `, ${phase}` : ""}`,
-    said: (_kind: string, _type: string, _bad: string): string => "", // the engine's sentences are English
+    said: (kind: string, type: string, bad: string): string => FINDINGS[kind]?.(type, bad || "a bad value") ?? "",
     how: { placed: "placed", computed: "computed", "from outside": "from outside" } as Readonly<Record<string, string>>,
     reaches: (what: string) => `reaches ${what}`,
     ofStep: (step: number) => `of step ${step}`, between: (count: number) => `${count} operators`,
     reachesNothing: "reaches neither the loss nor a parameter",
     rank: (rank: string) => `Rank ${rank}`, otherRanks: "Other ranks went wrong by themselves", moreRanks: (count: number) => (count === 1 ? "1 more rank" : `${count} more ranks`),
-    grew: "Grew first", growth: (step: number, ofNorm: boolean, now: string, before: string, times: string) => `in step ${step}: ${ofNorm ? "norm" : "largest value"} ${now} after ${before} (${times} times)`,
+    seeMore: (complete: number | null, next: number) => `${complete === null ? "No step is complete" : `The last complete step is ${complete}`}; to see more, record again with --iteration ${next}-N.`,
+    grew: "Grew first", grownBy: (name: string) => `${name}, by`, byStep: "by step:", growth: (step: number, ofNorm: boolean, now: string, before: string, times: string) => `in step ${step}: ${ofNorm ? "norm" : "largest value"} ${now} after ${before} (${times} times)`,
     expected: "Expected: the loss scaler found it and skipped the step", asides: "Aside: nothing that is trained reads it", inSteps: (step: number, times: number) => (times === 1 ? `step ${step}` : `step ${step}, ${times} times in all`),
     alsoCalls: (count: number) => (count === 1 ? "also in 1 more call of this line" : `also in ${count} more calls of this line`),
     suspects: (count: number) => `suspects that the next configuration records: ${count}`,
@@ -111,7 +123,7 @@ export const words = {
     noGradients: "The dump has no gradients of parameters.",
     loss: "Loss", noLoss: "The loss was not recorded.",
     holds: "What the dump holds",
-    healthyList: "Healthy infinities",
+    healthyList: (hasNan: boolean) => (hasNan ? "Healthy NaN and infinities" : "Healthy infinities"),
     problems: "Could not be read", notes: "Notes",
   },
   holds: {
@@ -193,6 +205,7 @@ export const words = {
   compare: {
     none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", tolerance: "Relative tolerance", first: "First difference", same: "The runs are equal.", withinRounding: "No difference that rounding does not explain.", show: "Show the comparison", failed: "The two runs could not be compared.",
     due: "The two runs were not compared yet.", incomplete: "No difference was found, but not everything could be compared.",
+    nothingMet: "Nothing was compared: no operator of one dump has a counterpart in the other.", leftOut: "Could not be compared",
     showGolden: "The operator of golden", axes: { run: "operators in the order of the run", error: "error over rounding" },
     curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
     graphs: "Both graphs", graphsHint: "An operator chosen in one graph is chosen with its counterpart in the other. Both move together.", sides: { target: "Target", golden: "Golden" },

@@ -120,7 +120,8 @@ export const words: Words = {
     ofStep: (step) => `（第 ${step} 步）`, between: (count) => `${count} 个算子`,
     reachesNothing: "既没有影响到损失，也没有影响到参数",
     rank: (rank) => `Rank ${rank}`, otherRanks: "其他 rank 自身也出现了异常", moreRanks: (count) => `另有 ${count} 个 rank`,
-    grew: "最先增长", growth: (step, ofNorm, now, before, times) => `第 ${step} 步：${ofNorm ? "范数" : "最大值"} ${now}，此前为 ${before}（${times} 倍）`,
+    seeMore: (complete, next) => `${complete === null ? "没有完整的步" : `最后完整的一步是第 ${complete} 步`}；若要看到更多，请用 --iteration ${next}-N 重新记录。`,
+    grew: "最先增长", grownBy: (name) => `${name}，由`, byStep: "按步：", growth: (step, ofNorm, now, before, times) => `第 ${step} 步：${ofNorm ? "范数" : "最大值"} ${now}，此前为 ${before}（${times} 倍）`,
     expected: "预期之内：损失缩放器发现了它并跳过了这一步", asides: "旁支：训练不读取它", inSteps: (step, times) => (times === 1 ? `第 ${step} 步` : `第 ${step} 步，共 ${times} 次`),
     alsoCalls: (count) => `这一行另有 ${count} 次调用也是如此`,
     suspects: (count) => `下一次的配置会记录的可疑算子：${count}`,
@@ -140,7 +141,7 @@ export const words: Words = {
     noGradients: "数据中没有参数的梯度。",
     loss: "损失", noLoss: "没有记录损失。",
     holds: "数据的内容",
-    healthyList: "正常的无穷",
+    healthyList: (hasNan) => (hasNan ? "正常的 NaN 与无穷" : "正常的无穷"),
     problems: "无法读取", notes: "说明",
   },
   holds: {
@@ -226,6 +227,7 @@ export const words: Words = {
   compare: {
     none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", tolerance: "相对容差", first: "第一处差异", same: "两次运行相同。", withinRounding: "没有舍入误差无法解释的差异。", show: "查看比对", failed: "两次运行无法比对。",
     due: "两次运行尚未比对。", incomplete: "没有发现差异，但并非所有内容都能比对。",
+    nothingMet: "没有进行任何比对：两个转储中没有相互对应的算子。", leftOut: "无法比对",
     showGolden: "基准中的算子", axes: { run: "按运行顺序的算子", error: "误差与舍入误差之比" },
     curve: "沿运行的误差", curveHint: "误差与舍入误差之比；1 处有标记。", table: "所有算子",
     graphs: "两张图", graphsHint: "在一张图中选择算子时，另一张图选中其对应算子。两张图一起移动。", sides: { target: "待测", golden: "基准" },

@@ -1,5 +1,6 @@
 """The data flow of a dump."""
 
+import html
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -43,6 +44,9 @@ class Graph(Columns):
 
     def __repr__(self) -> str:
         return f"<sonde.Graph of {len(self._steps)} steps of {named(str(self._tables.path))!r}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>" + self.nodes._repr_html_()
 
     def select(self, step: Numbers = None, rank: Numbers = None, graph: Numbers = None) -> "Graph":
         """The graph of some steps, ranks or graphs: a number or several of each. Raises ValueError for other values."""

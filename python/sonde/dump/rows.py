@@ -1,7 +1,9 @@
 """Operators and tensors of a dump: one of them, or many."""
 
 import abc
-from collections.abc import Callable, Iterator, Mapping
+import html
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -10,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..answer_types import Statistics
 from ..errors import named
+from ..html_table import html_table
 from .column_types import GraphColumns, OpColumns, TensorColumns
 from .columns import Column, Columns, Known, Rows, Shapes, Words
 from .records import Problem, Source
@@ -27,10 +30,27 @@ _SAME_IN_NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex
 }
 
 
+_ROWS_SHOWN = 10
+_STATISTICS_SHOWN = ("max", "min", "avg", "l2norm", "nan_count")
+
+
+def _line_of(of: "Op") -> str:
+    source = of.source
+    return f"{os.path.basename(source.file)}:{source.line}" if source else ""
+
+
+def _statistics_of(of: "Tensor") -> list[str]:
+    """For a table; empty where the dump has none: a cell of a notebook must not wait for values."""
+    columns = of.tables.core.statistics_columns([of.row])
+    found = [(values[0], known[0]) for values, known in (columns[name] for name in _STATISTICS_SHOWN)]
+    return [f"{value:.6g}" if known else "" for value, known in found]
+
+
 class _Collection(Columns, Generic[_Row]):
     """Rows of a table of a dump."""
 
     _of_ops: ClassVar[bool]
+    _titles: ClassVar[tuple[str, ...]]  # of the table in a notebook
 
     def __init__(self, tables: Tables, rows: Rows) -> None:
         self.tables = tables
@@ -54,6 +74,16 @@ class _Collection(Columns, Generic[_Row]):
 
     def __repr__(self) -> str:
         return f"<sonde.{type(self).__name__}: {len(self)} of {named(str(self.tables.path))!r}>"
+
+    def _repr_html_(self) -> str:
+        shown = [self._cells(one) for one in self[:_ROWS_SHOWN]]
+        more = len(self) - len(shown)
+        rest = f"<p>and {more} more</p>" if more else ""
+        return f"<p>{html.escape(repr(self))}</p>" + (html_table(self._titles, shown) if shown else "") + rest
+
+    @staticmethod
+    @abc.abstractmethod
+    def _cells(one: Any) -> Sequence[object]: ...
 
     @abc.abstractmethod
     def _one(self, row: int) -> _Row: ...
@@ -102,6 +132,11 @@ class Ops(_Collection["Op"]):
     """Operators, and tensors that no operator makes: parameters, input data, constants (`is_parameter`)."""
 
     _of_ops = True
+    _titles = ("operator", "type", "phase", "rank", "graph", "step", "line")
+
+    @staticmethod
+    def _cells(one: "Op") -> Sequence[object]:
+        return (one.op_name, one.op_type, one.phase, one.rank, one.graph, one.step, _line_of(one))
 
     @classmethod
     def all_of(cls, tables: Tables) -> "Ops":
@@ -152,6 +187,15 @@ class Tensors(_Collection["Tensor"]):
     """Inputs and outputs of operators."""
 
     _of_ops = False
+    _titles = ("tensor", "name", "rank", "graph", "step", "type", "shape", *_STATISTICS_SHOWN, "line")
+
+    @staticmethod
+    def _cells(one: "Tensor") -> Sequence[object]:
+        return (
+            *(one.name, one.parameter, one.rank, one.graph, one.step, one.dtype or "?", one.shape),
+            *_statistics_of(one),
+            _line_of(one.op),
+        )
 
     @classmethod
     def all_of(cls, tables: Tables) -> "Tensors":
@@ -358,6 +402,12 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"<sonde.Tensor {self.name} of step {self.step}: {self.dtype or '?'} {self.shape}>"
+
+    def _repr_html_(self) -> str:
+        line = _line_of(self.op)
+        known = zip(_STATISTICS_SHOWN, _statistics_of(self), strict=True)
+        rows = [(name, value) for name, value in (("line", line), *known) if value]
+        return f"<p>{html.escape(repr(self))}</p>" + (html_table(("", ""), rows) if rows else "")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tensor) and (self.row, self.tables) == (other.row, other.tables)

@@ -8,6 +8,7 @@
 #include "ask/first_bad/rank_meetings.h"
 #include "ask/first_bad/searched_ranks.h"
 #include "ground/base/ranges_text.h"
+#include "ground/base/text.h"
 #include "read/operators/collective_call.h"
 
 namespace sonde {
@@ -149,9 +150,10 @@ RankVerdict first_rank(Searches& searches, const StepOrder& order) {
   verdict.first = giver_before(searches, meetings, order, verdict.first);
   SearchedRank& first = searches[verdict.first];
   const RankFacts::Found& found = *first.facts().found;
-  verdict.evidence.push_back(fmt::format("{} collective{} of step {} ran on rank {} before it",
-                                         found.collectives_before, found.collectives_before == 1 ? "" : "s",
-                                         first.step().id.number, first.rank().rank));
+  const std::string collectives =
+      found.collectives_before == 0 ? "no collective" : count_text(found.collectives_before, "collective");
+  verdict.evidence.push_back(
+      fmt::format("{} of step {} ran on rank {} before it", collectives, first.step().id.number, first.rank().rank));
   if (found.is_collective) {
     if (const CollectiveCall* call = received_by(meetings, first, first.search().roots().front())) {
       verdict.evidence.push_back(givers_text(*call, meetings.met_by(first, *call)));

@@ -219,7 +219,9 @@ void FlowRoots::trace(Root& root) const {
       if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);
     }
     if (worst.first != ~0U && root.path.size() < kLongestPath) {
-      root.path.push_back(graph_.values()[worst.first].op);
+      // Of a value from outside the path begins with its reader.
+      const std::uint32_t next = graph_.values()[worst.first].op;
+      if (root.path.back() != next) root.path.push_back(next);
       open.push_back(worst);
     }
   }

@@ -175,13 +175,15 @@ bool explain_bound(OpValues& values, const ProductFactors& factors, Cause& cause
       std::fabs(factors.beta) * *bias;
   cause.numbers.push_back({"largest input.a", *largest_a});
   cause.numbers.push_back({"largest input.b", *largest_b});
-  cause.evidence.push_back(
-      fmt::format("largest elements {} (2^{:.1f}) and {} (2^{:.1f}), {} products are added{}: at most {}",
-                  number_text(*largest_a), std::log2(*largest_a), number_text(*largest_b), std::log2(*largest_b), terms,
-                  rest_of(factors), number_text(bound)));
+  cause.evidence.push_back(fmt::format("largest elements {} (2^{:.1f}) and {} (2^{:.1f}), {}{}: at most {}",
+                                       number_text(*largest_a), std::log2(*largest_a), number_text(*largest_b),
+                                       std::log2(*largest_b),
+                                       terms == 1 ? "one product each" : fmt::format("{} products are added", terms),
+                                       rest_of(factors), number_text(bound)));
   if (*bias != 0) cause.evidence.push_back(fmt::format("the largest of the bias {}", number_text(*bias)));
-  cause.why = fmt::format("up to {} products of elements up to {} and {} are added{}", terms, number_text(*largest_a),
-                          number_text(*largest_b), rest_of(factors));
+  const std::string products =
+      fmt::format("products of elements up to {} and {}", number_text(*largest_a), number_text(*largest_b));
+  cause.why = (terms == 1 ? products : fmt::format("up to {} {} are added", terms, products)) + rest_of(factors);
   if (overflows(values.output_type(), bound)) {
     explain_overflow(values.output_type(), bound, cause, Exactness::bound);
   } else if (largest_of(values.output_type()) > 0) {

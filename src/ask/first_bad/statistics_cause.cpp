@@ -6,6 +6,7 @@
 
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/formulas.h"
+#include "ground/base/text.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -15,7 +16,7 @@ std::string range_text(std::uint32_t slot, const KnownStatistics& s) {
   std::string text = fmt::format("input.{}", slot);
   if (s.min && s.max && *s.min == *s.max) return text + " = " + number_text(*s.min);
   if (s.min && s.max) text += fmt::format(" from {} to {}", number_text(*s.min), number_text(*s.max));
-  if (s.zero_count) text += fmt::format(", {} zeros", *s.zero_count);
+  if (s.zero_count) text += ", " + count_text(*s.zero_count, "zero");
   return text;
 }
 
@@ -36,7 +37,7 @@ bool explain_domain(const KnownStatistics& s, const std::string& of, bool zero_i
   } else if (zero_is_bad && is_surely_zero(s)) {
     cause.pole = true;
     cause.why = fmt::format("{} of 0: its input holds {}", of,
-                            s.zero_count ? fmt::format("{} zeros", *s.zero_count) : std::string("0"));
+                            s.zero_count ? count_text(*s.zero_count, "zero") : std::string("0"));
   } else {
     return false;
   }

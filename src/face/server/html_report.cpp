@@ -394,7 +394,7 @@ Json Reporter::for_page(const HtmlReport& about) const {
   if (options_.is_redacted) {
     command += " DUMP";
   } else {
-    for (const std::filesystem::path& dump : options_.dumps) command += " " + shell_quoted(dump.string());
+    for (const std::filesystem::path& dump : options_.dumps) command += " " + shell_word(dump.string());
   }
   Json json = json_of(about);
   for (const char* name : {"file", "bytes"}) json.erase(name);  // not known before it is written

@@ -36,8 +36,8 @@ LastEnd end_in(const Catalog& frame) {
   return end;
 }
 
-// The infinities that first-bad named: those of its findings matter, the others
-// are placed and absorbed.
+// The infinities that first-bad named: those of its findings, of whatever rank, and of the path to the loss matter, the
+// others are placed and absorbed.
 Judgement judgement_of(const FirstBad& first_bad) {
   Judgement judgement;
   const auto take = [&](const FindingTensor& tensor, const auto& place, const std::string& steps, State state) {
@@ -49,8 +49,21 @@ Judgement judgement_of(const FirstBad& first_bad) {
   for (const HealthyInfinity& healthy : first_bad.healthy) {
     for (const HealthyPlace& place : healthy.places) take(healthy.tensor, place, place.steps, State::healthy_infinity);
   }
-  for (const sonde::Finding& finding : first_bad.findings) {
-    take(finding.tensor, finding, std::to_string(finding.step), State::infinity);
+  for (const auto* findings : {&first_bad.findings, &first_bad.by_rank}) {
+    for (const sonde::Finding& finding : *findings) {
+      take(finding.tensor, finding, std::to_string(finding.step), State::infinity);
+    }
+  }
+  for (std::size_t i = 0; i < first_bad.path.size() && !first_bad.findings.empty(); ++i) {
+    sonde::Finding place = first_bad.findings.front();
+    if (first_bad.goes_on && i >= first_bad.goes_on->first) {
+      place.graph = first_bad.goes_on->graph;
+      place.step = first_bad.goes_on->step;
+    }
+    FindingTensor made;
+    made.op_name = first_bad.path[i];
+    made.side = Side::output;
+    take(made, place, std::to_string(place.step), State::infinity);
   }
   return judgement;
 }

@@ -52,16 +52,17 @@ struct Page {
 std::string command_of(const Ask& ask, const RowQuery& query) {
   if (!query.sort.empty()) return "";
   std::string command = fmt::format("sonde {} {}", query.of == RowsOf::tensors ? "stats" : "ls --ops",
-                                    shell_quoted(ask.dump.path().string()));
+                                    shell_word(ask.dump.path().string()));
   for (const std::string_view word : split(query.filter, ' ')) {
     if (word.empty()) continue;
     if (word.find_first_of(":<>=!\"'") != std::string_view::npos) return "";
-    command += fmt::format(" -s '{}'", word);
+    command += fmt::format(" -s {}", shell_word(word));
   }
   for (const auto& [name, value] : ask.request.query) {
     if (name == "rank" && value.find_first_not_of("0123456789") != std::string::npos) return "";
     if (value.find('\'') != std::string::npos) return "";
-    if (name == "step" || name == "rank" || name == "graph") command += fmt::format(" --{} '{}'", name, value);
+    if (name == "step" || name == "rank" || name == "graph")
+      command += fmt::format(" --{} {}", name, shell_word(value));
   }
   return command;
 }

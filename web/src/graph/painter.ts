@@ -167,13 +167,25 @@ export class Painter {
     draw.clip();
     draw.font = `400 9.5px ${this.family}`;
     draw.fillStyle = this.colour(pins.some(({ key }) => key !== "" && key === selected) ? "accent" : "ink-soft");
-    const text = `◆ ${pins.map(({ label }) => label).join(", ")}`;
+    const text = this.fitting(draw, `◆ ${pins.map(({ label }) => label).join(", ")}`, width - 4);
     const ink = draw.fillStyle;
     draw.fillStyle = this.colour(depth % 2 ? "panel" : "back"); // a line may pass below
     draw.fillRect(x + 1, y - 11, draw.measureText(text).width + 2, 10);
     draw.fillStyle = ink;
     draw.fillText(text, x + 2, y - 5);
     draw.restore();
+  }
+
+  // What has no room loses its end, and says so.
+  private fitting(draw: CanvasRenderingContext2D, text: string, width: number): string {
+    if (draw.measureText(text).width <= width) return text;
+    let [fits, over] = [0, text.length];
+    while (over - fits > 1) {
+      const middle = (fits + over) >> 1;
+      if (draw.measureText(`${text.slice(0, middle)}…`).width <= width) fits = middle;
+      else over = middle;
+    }
+    return `${text.slice(0, fits)}…`;
   }
 
   // A cell for each member of a fold, or for each step of a scope.

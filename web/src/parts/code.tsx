@@ -11,7 +11,7 @@ export function CodeLines({ lines, marked }: { lines: Code["lines"]; marked: num
   return (
     <pre class="code" tabIndex={0}>
       {lines.map(({ number, text }) => (
-        <div key={number} class={number === marked ? "marked" : ""}>
+        <div key={number} class={number === marked ? "marked" : ""} aria-current={number === marked ? "true" : undefined}>
           <span class="number">{number}</span>
           <CodeText text={text.slice(indent)} />
         </div>

@@ -5,10 +5,11 @@ import "uplot/dist/uPlot.min.css";
 import { formatNumber } from "../numbers.ts";
 import { words } from "../words.ts";
 import type { Curve } from "./curves.ts";
-import { xRange, yRange } from "./ranges.ts";
+import { tickTexts, xRange, yRange } from "./ranges.ts";
 import { useSize } from "./ui.tsx";
 
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+const SAMPLES = ["solid", "dashed", "dotted", "dashed"]; // of the legend
 const DIGIT = 6.6; // px, of an axis
 export const INKS = ["--curve-1", "--curve-2", "--curve-3", "--curve-4"];
 
@@ -37,7 +38,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
         scales: { x: { time: false, range: (_plot, low, high) => xRange(x, low, high) }, y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(curves.flatMap((curve) => curve.values), low, high) } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000], label: xLabel ?? "", labelSize: xLabel ? 16 : 0, size: 28, labelFont: `11px ${style.fontFamily}` },
-          { ...axis, label: yLabel ?? "", labelSize: yLabel ? 18 : 0, labelFont: `11px ${style.fontFamily}`, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: (_plot, texts) => Math.max(64, 18 + DIGIT * Math.max(0, ...(texts ?? []).map((text) => text.length))), values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
+          { ...axis, label: yLabel ?? "", labelSize: yLabel ? 18 : 0, labelFont: `11px ${style.fontFamily}`, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: (_plot, texts) => Math.max(64, 18 + DIGIT * Math.max(0, ...(texts ?? []).map((text) => text.length))), values: (_plot, ticks) => tickTexts(ticks) },
         ],
         series: [
           {},
@@ -76,7 +77,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
         <ul class="legend">
           {curves.map((curve, i) => (
             <li key={curve.label}>
-              <span class="line-sample" style={{ borderColor: `var(${INKS[i % INKS.length]})` }} aria-hidden="true" /> {curve.label}
+              <span class="line-sample" style={{ borderColor: `var(${INKS[i % INKS.length]})`, borderTopStyle: dots ? "solid" : SAMPLES[i % SAMPLES.length] }} aria-hidden="true" /> {curve.label}
             </li>
           ))}
         </ul>

@@ -1,5 +1,18 @@
 // The ranges of a plot's axes.
 
+import { formatNumber } from "../numbers.ts";
+
+const [FEWEST_DIGITS, MOST_DIGITS] = [4, 15];
+
+// The numbers of an axis, with as many digits as tell them apart.
+export function tickTexts(ticks: readonly (number | null)[]): string[] {
+  for (let digits = FEWEST_DIGITS; ; digits += 1) {
+    const texts = ticks.map((tick) => (tick === null ? "" : formatNumber(tick, digits)));
+    const shown = texts.filter(Boolean);
+    if (digits >= MOST_DIGITS || new Set(shown).size === shown.length) return texts;
+  }
+}
+
 // Of one step uPlot itself would show 0 to 100. A part that was chosen with the mouse stays.
 export function xRange(x: readonly number[], low: number, high: number): [number, number] {
   const [first = 0] = x;

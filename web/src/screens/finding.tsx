@@ -13,8 +13,8 @@ import { Before, NextCommands } from "../parts/next.tsx";
 import { lacksRanks } from "../ranks.ts";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
-import { dump, formatSlot, hasPath, linkTo, rankName, ranks } from "../state.ts";
-import { words } from "../words.ts";
+import { dump, formatSlot, hasPath, linkTo, rankName, ranks, report, useAnnounced } from "../state.ts";
+import { language, words } from "../words.ts";
 
 // `mayDiffer`: from a golden run, as another card says; then this one never says that nothing is wrong.
 export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
@@ -26,11 +26,14 @@ function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
   const healthy = mayDiffer ? words.overview.noBadValue : words.overview.healthy;
   // A run that was killed: all that it recorded was examined, as far as the problems below do not say otherwise.
   const recorded = of.complete || (of.unfinished.some((run) => run.state === "killed") && of.problems.length === 0 && of.looked_at.tensors > 0);
+  const early = of.unfinished.find((run) => run.state !== "running");
   const headline = !recorded ? words.overview.incomplete : whole ? healthy : words.overview.healthySoFar;
+  useAnnounced(headline);
   return (
     <Card class={`verdict first-bad ${!whole ? "unsure" : mayDiffer ? "quiet" : "good"}`}>
       <p class="headline">{!(whole && mayDiffer) && <span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span>} {headline}</p>
       {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}{run.reason && ` ${run.reason}`}</p>)}
+      {early && <p class="soft">{words.overview.seeMore(early.complete_step, early.complete_step === null ? early.step : early.complete_step + 1)}</p>}
       <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
       {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
       <Beside of={of} />
@@ -49,6 +52,7 @@ const placeOf = (finding: Pick<Finding, "rank" | "dump" | "graph" | "step">) => 
 function Found({ of, first }: { of: FirstBad; first: Finding }) {
   const { own, scope } = splitName(nameOf(first));
   const where = { op: first.op_name, ...placeOf(first), t: formatSlot(first.tensor) };
+  useAnnounced(`${words.overview.first}: ${shortName(own)} ${lineOf(first.code.source_file, first.code.source_line)}: ${saidOf(first) || first.why}`);
   return (
     <Card class={`verdict first-bad bad${first.tags.includes("uncertain") ? " uncertain" : ""}`}>
       <div class="verdict-columns">
@@ -80,6 +84,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
         </div>
       </div>
       <OtherRanks of={of} first={first} />
+      {of.notes.map((note) => <p key={note} class="beside note">{note}</p>)}
       <Beside of={of} />
       <More of={of} first={first} />
       <NextCommands of={of.next_commands} />
@@ -88,13 +93,13 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
   );
 }
 
-// In the page's language, from the facts; empty: the sentence of the engine is in it.
-const saidOf = ({ kind, op_type: type, tensor }: Finding): string => words.overview.said(kind, type, tensor.counted ? countedWords(tensor) : "");
+// In the page's language, from the facts; empty: the sentence of the engine is in it, and the answer has it.
+const saidOf = ({ kind, op_type: type, tensor, why }: Finding): string => (language === "en" && why ? "" : words.overview.said(kind, type, countedWords(tensor)));
 
 function Why({ of, children }: { of: Finding; children?: ComponentChildren }) {
   const said = saidOf(of);
   if (!said) return <p class="why">{of.why}{children}</p>;
-  return <><p class="why">{said}{children}</p><p class="soft" lang="en">{of.why}</p></>;
+  return <><p class="why">{said}{children}</p>{of.why && <p class="soft" lang="en">{of.why}</p>}</>;
 }
 
 // One line for a finding: its operator, its line, the reason.
@@ -102,7 +107,7 @@ function Line({ of, tags = of.tags, children }: { of: Finding; tags?: readonly s
   return (
     <>
       <OpLink name={nameOf(of)} patch={placeOf(of)} scope={false} /> <span class="where">{lineOf(of.code.source_file, of.code.source_line)}</span>{" "}
-      <Tags of={tags} /> {saidOf(of) && <>{saidOf(of)} <span class="dot">·</span> </>}{of.why}{children}
+      <Tags of={tags} /> {saidOf(of) && <>{saidOf(of)}{of.why && <> <span class="dot">·</span> </>}</>}{of.why}{children}
     </>
   );
 }
@@ -150,11 +155,11 @@ function Beside({ of }: { of: FirstBad }) {
     <>
       {growth && (
         <p class="beside growth">
-          <strong>{words.overview.grew}</strong>: <OpLink name={growth.tensor.op_name || growth.tensor.parameter} scope={false}
+          <strong>{words.overview.grew}</strong>: {growth.tensor.op_name && growth.tensor.parameter && <span title={growth.tensor.parameter}>{words.overview.grownBy(shortName(growth.tensor.parameter))} </span>}<OpLink name={growth.tensor.op_name || growth.tensor.parameter} scope={false}
             patch={{ s: growth.step, r: rankOf(of, growth.rank), g: of.first?.graph, t: formatSlot(growth.tensor), tab: "trend" }} />{" "}
           <span class="where">{lineOf(growth.code.source_file, growth.code.source_line)}</span>{" "}
           {words.overview.growth(growth.step, growth.of_norm, formatNumber(growth.now, 4), formatNumber(growth.before, 4), formatNumber(toNumber(growth.now) / toNumber(growth.before), 3))}
-          <span class="soft"> {growth.series.slice(-MOST_POINTS).map(({ step, value }) => `${step}: ${formatNumber(value, 4)}`).join(", ")}</span>
+          <span class="soft"> <span class="dot">·</span> {words.overview.byStep} {growth.series.slice(-MOST_POINTS).map(({ step, value }) => `${step}: ${formatNumber(value, 4)}`).join(", ")}</span>
         </p>
       )}
       <List name="expected" title={words.overview.expected} of={of.expected} />
@@ -229,10 +234,10 @@ function More({ of, first }: { of: FirstBad; first: Finding }) {
         </details>
       )}
       <Healthy of={of} />
-      {first.limits.length + of.notes.length > 0 && (
+      {first.limits.length > 0 && (
         <details>
           <summary>{words.overview.notKnown}</summary>
-          <ul class="plain-list">{[...first.limits, ...of.notes].map((line) => <li key={line}>{line}</li>)}</ul>
+          <ul class="plain-list">{first.limits.map((line) => <li key={line}>{line}</li>)}</ul>
         </details>
       )}
       {of.suspects.length > 0 && (
@@ -260,11 +265,11 @@ function Healthy({ of }: { of: FirstBad }) {
   if (!of.healthy.length) return null;
   return (
     <details>
-      <summary>{words.overview.healthyList}: {of.healthy.length + of.healthy_left_out}</summary>
+      <summary>{words.overview.healthyList(of.healthy.some(({ tensor }) => (tensor.nan_count ?? 0) > 0))}: {of.healthy.length + of.healthy_left_out}</summary>
       <ul class="plain-list">
         {of.healthy.map((entry, i) => (
           <li key={i}>
-            <OpLink name={entry.tensor.op_name || entry.tensor.parameter} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} scope={false} /> {words.overview.how[entry.how] ?? entry.how}
+            <OpLink name={entry.tensor.op_name || entry.tensor.parameter} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} /> {entry.tensor.counted && <>{countedWords(entry.tensor)}, </>}{words.overview.how[entry.how] ?? entry.how}
             {entry.absorbed_by.map((name) => <span key={name}> → <OpLink name={name} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph }} scope={false} /></span>)}
             <span class="where"> {lineOf(entry.code.source_file, entry.code.source_line)}</span>
           </li>
@@ -277,6 +282,7 @@ function Healthy({ of }: { of: FirstBad }) {
 function NextConfiguration() {
   const [text, setText] = useState("");
   const [error, setError] = useState<Error | null>(null);
+  if (report.value?.left_out.some(({ what }) => what === "next configuration")) return null;
   const make = async (): Promise<void> => {
     try {
       const job = await runJob("next-config", { dump: dump.value }, () => undefined);
@@ -311,7 +317,8 @@ function textOf(of: FirstBad): string {
     ...first.evidence.map((line) => `  ${line}`),
     ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name, i) => `${splitName(name).own}${of.goes_on?.first === i ? ` of step ${of.goes_on.step}` : ""}`).join(" -> ")}`] : []),
     ...of.by_rank.filter((finding) => rankName(finding) !== rankName(first)).map((finding) => `rank ${rankName(finding)}: ${nameOf(finding)} ${lineOf(finding.code.source_file, finding.code.source_line)}: ${finding.why}`),
-    ...(of.growth ? [`grew first: ${of.growth.tensor.op_name || of.growth.tensor.parameter} in step ${of.growth.step}: ${formatNumber(of.growth.now)} after ${formatNumber(of.growth.before)}`] : []),
+    ...(of.growth ? [`grew first: ${[of.growth.tensor.parameter, of.growth.tensor.op_name].filter(Boolean).join(", by ")} in step ${of.growth.step}: ${formatNumber(of.growth.now)} after ${formatNumber(of.growth.before)}`] : []),
+    ...of.notes,
     ...of.asides.map((finding) => `aside: ${nameOf(finding)}: ${finding.why}`),
     ...of.next_commands.map(({ purpose, command }) => `next: ${purpose}: ${command}`),
   ].join("\n");

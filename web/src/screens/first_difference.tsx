@@ -8,7 +8,7 @@ import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
-import { dump, forget, formatSlot, hasOp, linkTo, type Patch, report, status, useJson } from "../state.ts";
+import { dump, forget, formatSlot, hasOp, linkTo, type Patch, report, status, useAnnounced, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { type Comparison, type Difference, firstOf, goldenPlaceOf, isAt, type Pair, type Place, placeIn, useLastJob, verdictWord } from "./comparison.ts";
 
@@ -52,6 +52,9 @@ export function useCompare(): Compared {
 // Whether it is known that no operator differs and none lacks a counterpart: only then may a card say that nothing is wrong.
 export const isEqual = ({ result }: Compared): boolean => result !== null && result.complete && result.findings.length === 0 && APART.every((verdict) => !result.summary[verdict]);
 
+// Whether an operator of the target was compared with one of golden.
+const isMet = ({ summary }: Comparison): boolean => Object.entries(summary).some(([verdict, count]) => verdict !== "unmatched" && count > 0);
+
 const APART = ["introduced", "propagated", "unmatched"] as const;
 // Rounding may part two runs that no finding parts.
 const sameWords = ({ summary }: Comparison): string => ([...APART, "within_tolerance" as const].some((verdict) => summary[verdict]) ? words.compare.withinRounding : words.compare.same);
@@ -81,10 +84,12 @@ export function FirstDifference({ of }: { of: Compared }) {
 
 export function DifferenceCard({ of, children }: { of: Comparison; children?: preact.ComponentChildren }) {
   const first = of.findings[0];
+  const headline = of.complete ? sameWords(of) : isMet(of) ? words.compare.incomplete : words.compare.nothingMet;
+  useAnnounced(first ? `${words.compare.first}: ${splitName(first.op_name).own} ${lineOf(first.source_file, first.source_line)}` : headline);
   if (!first) {
     return (
       <Card class={`verdict first-difference ${of.complete ? "good" : "unsure"}`}>
-        <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {of.complete ? sameWords(of) : words.compare.incomplete}</p>
+        <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {headline}</p>
         <Facts of={of} />
         <div class="buttons">{children}</div>
       </Card>
@@ -175,7 +180,7 @@ function reasonsOf(of: Difference): { called: string; clauses: string[] } {
 export function clausesOf({ text, op_name: name }: Difference): string[] {
   const at = name ? text.indexOf(name) : -1;
   const end = at < 0 ? -1 : text.indexOf(": ", at + name.length);
-  return (end < 0 ? text : text.slice(end + 2)).split("; ");
+  return (end < 0 ? text : text.slice(end + 2)).split(/; (?![^(]*\))/); // none of those in parentheses
 }
 
 const placeOf = (of: Difference): Patch => ({ op: of.op_name, s: of.step, g: of.graph, r: of.rank, d: of.in_golden ? 1 : 0, t: undefined });
@@ -216,8 +221,8 @@ function Facts({ of }: { of: Comparison }) {
       {of.joined && <p class="soft" lang="en">{of.joined}</p>}
       {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
       {of.problems.length > 0 && (
-        <details class="problems">
-          <summary>{words.overview.problems}: {formatCount(of.problems.length)}</summary>
+        <details class="problems" open={of.findings.length === 0}>
+          <summary>{words.compare.leftOut}: {formatCount(of.problems.length)}</summary>
           <ul class="plain-list">{of.problems.map(({ path, message }, i) => <li key={i}>{path && <code>{path}</code>} {message}</li>)}</ul>
         </details>
       )}

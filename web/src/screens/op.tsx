@@ -8,7 +8,7 @@ import { CodeLines, CodeText } from "../parts/code.tsx";
 import { WayBack } from "../parts/way_back.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
-import { Refusal } from "../source/source.ts";
+import { Lacking, Refusal } from "../source/source.ts";
 import { change, dumpStatus, firstBad, formatSlot, hasGraph, hasOp, hasPath, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { useComparison } from "./comparison.ts";
@@ -32,7 +32,7 @@ export function Op() {
       <div class="page">
         <h1>{splitName(name).own}</h1>
         <Problem error={op.error} />
-        <Card title={words.op.missing}><Suggestions name={name} /></Card>
+        {!(op.error instanceof Lacking) && <Card title={words.op.missing}><Suggestions name={name} /></Card>}
       </div>
     );
   }

@@ -34,13 +34,13 @@ const TENSOR_COLUMNS = columnsOf<TensorsRow>({
   side: { label: COLUMN.side, width: 62, show: (row) => `${row.side}.${row.slot}` },
   step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
   dtype: { label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
-  shape: { label: COLUMN.shape, width: 78, show: (row) => formatShape(row.shape) },
+  shape: { label: COLUMN.shape, width: 92, grows: 0.3, show: (row) => formatShape(row.shape) },
   max: { label: "max", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, merged: (row) => (isCounted(row) ? 4 : 1), show: (row) => (isCounted(row) ? <BadCount of={row} query={valuesOf(row)} /> : number(row.max)) },
   min: { label: "min", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
   avg: { label: "avg", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
   l2norm: { label: "l2norm", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
   nan_count: { label: COLUMN.nan_count, width: 46, right: true, sortable: true, heat: true, show: (row) => count(row.nan_count) },
-  source_line: { label: COLUMN.source_line, width: 92, grows: 0.4, show: (row) => <LineCell file={row.source_file ?? ""} line={row.source_line ?? 0} /> },
+  source_line: { label: COLUMN.source_line, width: 84, grows: 0.2, show: (row) => <LineCell file={row.source_file ?? ""} line={row.source_line ?? 0} /> },
 });
 
 const OP_COLUMNS = columnsOf<OpsRow>({

@@ -1,6 +1,7 @@
 // The first screen: is the run sick, since when, where. The sentence is that of first-bad; the page judges nothing.
 import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { inWords } from "../address.ts";
 import type { FirstBad } from "../answers.ts";
 import type { Class, Job, Overview as Document } from "../api.ts";
 import { ReportFacts } from "../frame.tsx";
@@ -8,8 +9,9 @@ import { formatBytes, formatCount, formatNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { besideOther, curvesByRank, meanLosses, type Point } from "../parts/curves.ts";
 import { Plot } from "../parts/plot.tsx";
+import { lacksRanks } from "../ranks.ts";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
-import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step, useJson } from "../state.ts";
+import { change, dump, dumpStatus, forget, graph, notice, overview, rank, ranks, refresh, report, source, status, step, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { FindingCard } from "./finding.tsx";
 import { FirstDifference, isEqual, isPair, useCompare } from "./first_difference.tsx";
@@ -157,7 +159,7 @@ function Holds({ of }: { of: Document }) {
   const run = of.ranks.find((entry) => entry.rank === rank.value)?.runs.at(-1);
   const steps = new Set(of.steps.map((entry) => `${entry.graph} ${entry.step}`)).size;
   const facts: [string, string][] = [
-    [words.holds.ranks, formatCount(of.ranks.length)], [words.holds.steps, formatCount(steps)], [words.holds.ops, formatCount(sum("ops"))],
+    [words.holds.ranks, lacksRanks(ranks.value) ? `${formatCount(of.ranks.length)}: ${inWords(ranks.value)}` : formatCount(of.ranks.length)], [words.holds.steps, formatCount(steps)], [words.holds.ops, formatCount(sum("ops"))],
     [words.holds.tensors, formatCount(sum("tensors"))], [words.holds.files, formatCount(sum("files"))],
   ];
   if (sum("bytes")) facts.push([words.holds.bytes, formatBytes(sum("bytes"))]);

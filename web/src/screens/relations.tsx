@@ -21,7 +21,7 @@ const COLUMNS = columnsOf<Related, RelatedCells & { golden: unknown; golden_line
   golden_line: { label: words.compare.columns.goldenSource, width: 84, show: ({ of }) => [...new Set(of.golden_tensors.map((golden) => lineOf(golden.source_file, golden.source_line)).filter(Boolean))].join(" ") },
   how: { label: words.compare.columns.how, width: 118, grows: true, show: ({ of }) => <span title={of.golden}>{of.golden}</span> },
   relative_error: { label: words.compare.columns.error, width: 90, right: true, sortable: true, show: ({ of }) => formatNumber(of.relative_error, 3) },
-  shape: { label: words.op.shape, width: 78, show: ({ of }) => formatShape(of.shape) },
+  shape: { label: words.op.shape, width: 92, show: ({ of }) => formatShape(of.shape) },
   step: { label: words.watch.columns.step, width: 40, right: true, sortable: true, show: ({ of }) => of.step },
 });
 

@@ -66,15 +66,15 @@ function Found({ of }: { of: Hit }) {
 }
 
 const COLUMNS = columnsOf<Hit, ReturnType<typeof cellsOf>>({
-  op_name: { label: words.watch.columns.operator, width: 150, grows: true, sortable: true, show: ({ hit, tensor }) => <OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> },
+  op_name: { label: words.watch.columns.operator, width: 110, grows: true, sortable: true, show: ({ hit, tensor }) => <OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> },
   slot: { label: words.watch.columns.tensor, width: 62, show: ({ tensor }) => `${tensor.side}.${tensor.slot}` },
   rank: { label: words.watch.columns.rank, width: 40, right: true, sortable: true, show: ({ hit }) => hit.rank },
   step: { label: words.watch.columns.step, width: 36, right: true, sortable: true, show: ({ hit }) => hit.step },
   times: { label: words.watch.columns.times, width: 36, right: true, sortable: true, show: ({ times }) => formatCount(times) },
   condition: { label: words.watch.columns.condition, width: 112, grows: 0.3, sortable: true, show: ({ point }) => <span title={sentenceOf(point.watch_condition.id)}>{point.watch_condition.id}</span> },
-  limit: { label: words.watch.columns.setting, width: 90, right: true, sortable: true, show: (of) => <span title={each(of, (param) => `${param.name} ${formatNumber(param.value)}`)}>{each(of, (param) => formatNumber(param.value))}</span> },
-  found: { label: words.watch.columns.found, width: 148, right: true, sortable: true, show: (of) => <Found of={of} /> },
-  source_line: { label: words.compare.columns.source, width: 86, grows: 0.4, show: ({ hit }) => <LineCell file={hit.source_file} line={hit.source_line} /> },
+  limit: { label: words.watch.columns.setting, width: 74, right: true, sortable: true, show: (of) => <span title={each(of, (param) => `${param.name} ${formatNumber(param.value)}`)}>{each(of, (param) => formatNumber(param.value))}</span> },
+  found: { label: words.watch.columns.found, width: 134, right: true, sortable: true, show: (of) => <Found of={of} /> },
+  source_line: { label: words.compare.columns.source, width: 80, grows: 0.2, show: ({ hit }) => <LineCell file={hit.source_file} line={hit.source_line} /> },
 });
 
 const foundOf = (of: Hit): Num => {
@@ -118,7 +118,7 @@ export function Hits({ of, command }: { of: WatchDocument; command: string }) {
         <Command text={command} />
       </Card>
       <NotJudged of={of} />
-      {of.notes?.map((note) => <p key={note} class="soft">{note}</p>)}
+      {(of.notes?.length ?? 0) > 0 && <div class="watch-notes">{of.notes?.map((note) => <p key={note} class="soft">{note}</p>)}</div>}
     </>
   );
 }

@@ -20,13 +20,19 @@ async function changing(page, path, change) {
   await page.reload();
 }
 
-test("two ranks that each went wrong by themselves are both named", async () => {
+test("two ranks that each went wrong by themselves are both named, and the one that is missing", async () => {
   await withPage(RANKS, {}, async (page) => {
     await page.waitForSelector(".first-bad.bad");
     assert.match(await text(page, ".first-bad .headline"), /log-op0 train.py:7/);
-    assert.match(await text(page, ".first-bad .ranks"), /Rank 1: sqrt-op0 train.py:9 square root of a negative number/);
+    assert.equal(await text(page, ".announced"), "First bad value: log-op0 train.py:7: log of a negative number: input.0[0,0] = -1");
+    assert.match(await text(page, ".first-bad .evidence"), /no collective of step 1 ran on rank 0 before it/);
+    assert.equal(await text(page, ".first-bad .note"), "the dump lacks rank 1: what was computed there is not known");
+    assert.match(await text(page, ".overview"), /ranks 2: 0, 2/);
+    assert.match(await text(page, ".first-bad .ranks"), /Rank 2: log-op0 train.py:9 log of 0/);
     await page.locator(".ranks .op-link").click();
-    await page.waitForFunction(() => location.hash.includes("r=1") && document.querySelector("h1")?.textContent?.includes("sqrt-op0"));
+    await page.waitForFunction(() => location.hash.includes("r=2") && document.querySelector("h1")?.textContent?.includes("log-op0"));
+    await page.waitForSelector(".op-page .marked[aria-current=true]");
+    assert.match(await text(page, "h1"), /infinity$/); // judged, as what the first rank found
   });
 });
 
@@ -75,6 +81,18 @@ test("runs that are equal but for rounding, or in part, are not called equal", a
   });
 });
 
+test("two dumps that have nothing in common are not called equal, and the reason is open", async () => {
+  await withPage(EQUAL, {}, async (page) => {
+    await page.waitForSelector(".first-difference.good");
+    const summary = { identical: 0, within_tolerance: 0, propagated: 0, introduced: 0, unmatched: 7, unknown: 0 };
+    const problems = [{ path: "", message: "nothing corresponds: 0 of 2 parameters are in both" }];
+    for (const number of [1, 2]) await changing(page, `/jobs/${number}`, ({ kind, result }) => kind === "compare" && Object.assign(result, { complete: false, summary, problems }));
+    await page.waitForSelector(".first-difference.unsure");
+    assert.match(await text(page, ".first-difference .headline"), /Nothing was compared: no operator of one dump has a counterpart/);
+    await page.getByText("nothing corresponds: 0 of 2 parameters are in both").waitFor();
+  });
+});
+
 test("a comparison that fails says why, and nothing is green", async () => {
   await withPage(EQUAL, {}, async (page) => {
     await page.waitForSelector(".first-difference.good");
@@ -104,9 +122,14 @@ test("tags are words beside the headline", async () => {
   await withPage(PAIR, {}, async (page) => {
     await page.waitForSelector(".first-difference.bad");
     for (const number of [1, 2]) {
-      await changing(page, `/jobs/${number}`, ({ kind, result }) => kind === "compare" && Object.assign(result.findings[0], { tags: ["uncertain"] }));
+      await changing(page, `/jobs/${number}`, ({ kind, result }) => {
+        if (kind !== "compare") return;
+        const [first] = result.findings;
+        Object.assign(first, { tags: ["uncertain"], text: `${first.text}; or one of the ops around it (--all; --mapping FILE pairs them)` });
+      });
     }
     await page.waitForSelector(".first-difference.uncertain");
+    await page.getByText("or one of the ops around it (--all; --mapping FILE pairs them)", { exact: true }).waitFor();
     assert.match(await text(page, ".first-difference .eyebrow"), /First difference uncertain/);
   });
 });
@@ -118,9 +141,11 @@ test("what grew first, what is aside or expected, the suspects and the problems 
     assert.match(await text(page, ".asides"), /div-op0 grow.py:16 after the optimizer 0 divided by 0.*\(step 0, 9 times in all\)/);
     await changing(page, "/overview", ({ finding }) => {
       finding.expected = finding.asides.slice(0, 1);
+      finding.growth.tensor.parameter = "tower.2.bias";
       finding.problems = [{ path: "torn.npy", message: "it ends early" }];
     });
     await page.waitForSelector(".expected");
+    assert.match(await text(page, ".growth"), /Grew first: tower.2.bias, by mul-op0 grow.py:5 in step 6: .* · by step: 1: /);
     assert.match(await text(page, ".expected"), /the loss scaler found it and skipped the step div-op0/);
     await page.locator(".first-bad .problems summary").click();
     assert.match(await text(page, ".first-bad .problems"), /torn.npy it ends early/);

@@ -68,8 +68,11 @@ test("what it lacks is said, with the command that shows it", async () => {
     assert.equal(await page.locator(".rail").getByText("Watch").count(), 0);
     await go(page, "#/graph?s=0");
     await page.waitForSelector(".problem");
-    assert.match(await text(page, ".problem"), /This report does not contain it. It is shown by: sonde serve '.*sick'/);
-    assert.match(await text(page, ".problem .command code"), /^sonde serve '.*sick'$/); // to copy
+    assert.match(await text(page, ".problem"), /This report does not contain it. It is shown by: sonde serve \/.*sick$/);
+    assert.match(await text(page, ".problem .command code"), /^sonde serve \/.*sick$/); // to copy
+    await go(page, `#/op?s=0&op=${LOG}`);
+    await page.waitForFunction(() => document.querySelector(".problem.lacking") && document.querySelector("h1")?.textContent === "log-op0");
+    assert.equal(await page.getByText("The dump has no operator of this name").count(), 0, "it has one, and the report lacks it");
     await go(page, "#/ops?s=2&f=**/attention*/**");
     await page.waitForSelector(".ops .problem");
   });
@@ -84,7 +87,9 @@ const isLacking = (page) => page.locator("main .problem").evaluateAll((all) => a
 test("the overview says what it has and lacks, only its steps are offered, and every link leads to something", async () => {
   await withPage(SMALL, {}, async (page) => {
     await page.waitForSelector(".report-facts");
-    assert.match(await text(page, ".report-facts"), /^What this report contains Steps .*: 1, 2 Left out(?=.*graphs of steps: \d+).*operators: \d+.*Watch and Jobs.*sonde serve '.*sick'/);
+    assert.match(await text(page, ".report-facts"), /^What this report contains Steps .*: 1, 2 Left out(?=.*graphs of steps: \d+).*operators: \d+.*Watch and Jobs.*sonde serve \/.*sick/);
+    const hasNext = !/next configuration/.test(await text(page, ".report-facts"));
+    assert.equal(await page.getByRole("button", { name: "Next configuration" }).count(), hasNext ? 1 : 0);
     assert.deepEqual(await page.getByRole("combobox", { name: "Step" }).locator("option").allInnerTexts(), ["1", "2"]);
     assert.deepEqual((await page.locator(".rail li").allInnerTexts()).map((name) => name.trim()), ["Overview"], "tables, graphs and sources had no room");
     const links = () => page.locator("main a[href^='#/']").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
@@ -135,6 +140,7 @@ test("a redacted one is still of use", async () => {
   await withPage(REDACTED, {}, async (page) => {
     await page.waitForSelector(".verdict.bad");
     assert.match(await text(page, ".first-bad .headline"), /log-op0/);
+    assert.match(await text(page, ".first-bad .why"), /^log made it: \d+ of \d+ NaN/);
     await page.getByRole("link", { name: "Show the path" }).click();
     await page.waitForSelector(".stations li");
     assert.doesNotMatch(await page.locator("body").innerText(), /Network|train\.py|torch\.log/);
