@@ -38,7 +38,7 @@ class Conv(nn.Module):
             return F.conv2d(x, standard(self.kernel), None, self.stride, size // 2)  # bad("symmetric")
         if any(sides := same(x, size, self.stride)):
             x = F.pad(x, sides)
-        return F.conv2d(x, standard(self.kernel), None, self.stride)
+        return F.conv2d(x, standard(self.kernel), None, self.stride)  # bad("short_of_raw")
 
 
 class Block(nn.Module):

@@ -133,5 +133,5 @@ def prepare():
 
 pair.fault("scale", "mul")
 pair.fault("not_capped", "masked_fill")
-pair.fault("window", "le", "bitwise_and", "masked_fill", "softmax")
+pair.fault("window", "le", "__and__", "masked_fill", "softmax")
 pair.fault("gelu", "gelu")

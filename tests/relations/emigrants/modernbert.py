@@ -47,9 +47,8 @@ class Layer(nn.Module):
         scores = turned(q, by) @ turned(k, by).mT / HEAD**0.5
         if self.local:
             places = torch.arange(x.shape[1])
-            near = (places[:, None] - places).abs() <= (
-                AROUND // 2 if bad("half_window") else AROUND
-            )  # bad("half_window")
+            around = AROUND // 2 if bad("half_window") else AROUND
+            near = (places[:, None] - places).abs() <= around  # bad("half_window")
             scores = torch.where(near, scores, -torch.inf)  # bad("half_window")
         return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))  # bad("half_window")
 
