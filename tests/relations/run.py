@@ -30,7 +30,7 @@ from record import forked, import_once, settings
 TARGETS = {TENSORS: 0.90, STATISTICS: 0.75}
 FOLDERS = ("pairs", "members", "strangers", "newcomers", "latecomers", "visitors", "travellers", "nomads", "settlers",
            "arrivals", "wayfarers", "sojourners", "boarders", "lodgers", "pilgrims", "ramblers",
-           "drifters")  # fmt: skip
+           "drifters", "emigrants", "commuters")  # fmt: skip
 RIGHT = ("first", "clean", "nothing claimed", "said")
 
 

@@ -403,10 +403,34 @@ std::optional<Culprit> DataApart::computed_of_another(std::uint32_t tensor,
       if (other == kNoOp || judgement_.met[input]) continue;
       if (golden_.tensors[input].print.count != target_.tensors[tensor].print.count) continue;
       if (!OpFamilies::same(*target_.op(maker).family, *golden_.op(other).family)) continue;
+      if (std::optional<Culprit> table = table_of_another(maker, other)) return table;
       return Culprit{.op = maker, .golden = input, .what = std::string(kOfAnother)};
     }
   }
   return std::nullopt;
+}
+
+// What the function reads is no result: a table or a weight that the program keeps, and all that reads it differs.
+std::optional<Culprit> DataApart::table_of_another(std::uint32_t op, std::uint32_t golden_op) const {
+  const PoolOp &own = target_.ops[op], &theirs = golden_.ops[golden_op];
+  if (own.inputs.size() != 1 || theirs.inputs.size() != 1) return std::nullopt;
+  const std::uint32_t table = own.inputs[0];
+  const PoolTensor& kept = target_.tensors[table];
+  const bool is_kept = kept.op == kNoOp && kept.is_weight() && is_surely_golden(judgement_, table);
+  if (!is_kept || have_same_values(target_, table, golden_, theirs.inputs[0])) return std::nullopt;
+  const auto gives_wrong = [&](std::uint32_t reader) {
+    return std::ranges::none_of(target_.ops[reader].outputs, [&](std::uint32_t output) {
+      return std::ranges::any_of(target_.tensors[output].readers,
+                                 [&](std::uint32_t next) { return !region_.has[next] && target_.is_of_forward(next); });
+    });
+  };
+  if (!std::ranges::all_of(kept.readers, gives_wrong)) return std::nullopt;
+  return Culprit{
+      .op = op,
+      .weight = table,
+      .golden = judgement_.relations[table].golden(),
+      .what = fmt::format("is golden {}, where the golden run reads {}",
+                          golden_.name_of(judgement_.relations[table].golden()), golden_.name_of(theirs.inputs[0]))};
 }
 
 bool DataApart::reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const {

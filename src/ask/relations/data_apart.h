@@ -62,6 +62,7 @@ class DataApart {
   std::optional<Culprit> gives_other_part(std::uint32_t tensor) const;
   std::optional<Culprit> wrongly_moved(std::uint32_t op) const;
   std::optional<Culprit> computed_of_another(std::uint32_t tensor, const std::vector<std::uint32_t>& golden_ops) const;
+  std::optional<Culprit> table_of_another(std::uint32_t op, std::uint32_t golden_op) const;
   bool reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const;
   std::uint32_t chooser_of(std::uint32_t op) const;
   bool is_turned(std::uint32_t tensor) const;

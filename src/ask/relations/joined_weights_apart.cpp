@@ -98,4 +98,36 @@ std::optional<Culprit> joined_in_another_order(const WeightCulprits& all, std::u
                                      relation_text(joined, all.golden))};
 }
 
+std::optional<Culprit> left_in_golden_order(const WeightCulprits& all, std::uint32_t op, std::uint32_t data,
+                                            std::uint32_t weight) {
+  const Relation &own = all.relation(weight), &by = all.relation(data);
+  const PoolTensor& one = all.target.tensors[weight];
+  if (own.kind != RelationKind::same || own.weak || one.shape.size() != 1 || one.print.is_constant())
+    return std::nullopt;
+  const OpKind kind = all.target.op(op).kind;
+  if (kind != OpKind::normalization && kind != OpKind::elementwise) return std::nullopt;
+  const std::vector<std::uint32_t>& outputs = all.target.ops[op].outputs;
+  if (outputs.empty() || all.is_good(outputs[0])) return std::nullopt;
+  if (by.kind != RelationKind::joined || by.is_of_sums || by.weak || !by.merged.empty()) return std::nullopt;
+  const std::vector<std::int64_t>& shape = all.target.tensors[data].shape;
+  const bool is_last = by.axis + 1 == static_cast<std::int32_t>(shape.size()) && shape.back() == one.shape.front();
+  const auto is_of_one = [&](const RelationPart& part) { return part.golden == by.golden(); };
+  if (!is_last || !std::ranges::all_of(by.parts, is_of_one)) return std::nullopt;
+  // A golden operator of the region reads the weight.
+  for (const std::uint32_t other : all.judgement.golden.ops) {
+    const std::vector<std::uint32_t>& inputs = all.golden.ops[other].inputs;
+    const bool has_weight =
+        std::ranges::any_of(inputs, [&](std::uint32_t input) { return all.golden_roots[input] == own.golden(); });
+    if (!has_weight) continue;
+    return Culprit{.op = op,
+                   .weight = weight,
+                   .golden = own.golden(),
+                   .uncertain = true,
+                   .what = fmt::format("is golden {} as it is, and what it is read with has golden elements in another "
+                                       "order along this axis",
+                                       all.name_of(own))};
+  }
+  return std::nullopt;
+}
+
 }  // namespace sonde

@@ -18,4 +18,9 @@ std::optional<Culprit> joined_in_another_order(const WeightCulprits& all, std::u
 std::optional<Culprit> rows_in_another_order(const WeightCulprits& all, std::uint32_t op, std::uint32_t numbers,
                                              std::uint32_t weight);
 
+// A weight as the golden one is, for one axis of data that have the golden elements along it in another order: `weight`, as
+// the gain of a norm, was left behind when what made the data was put in this order.
+std::optional<Culprit> left_in_golden_order(const WeightCulprits& all, std::uint32_t op, std::uint32_t data,
+                                            std::uint32_t weight);
+
 }  // namespace sonde

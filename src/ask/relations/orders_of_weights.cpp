@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -117,6 +118,47 @@ bool WeightOrders::is_reordered(std::uint32_t weight) const {
   const bool is_of_one =
       std::ranges::all_of(found.parts, [&](const RelationPart& part) { return part.golden == found.golden(); });
   return is_of_one ? !is_packed(found) : has_other_numbers(found);
+}
+
+std::string WeightOrders::own_order_of(std::uint32_t weight) const {
+  if (!is_reordered(weight)) {
+    // Of several golden weights, each may be in an order.
+    const Relation& found = relation(weight);
+    const auto goes_back = [](const RelationPart& a, const RelationPart& b) {
+      return a.golden == b.golden && b.start < a.start;
+    };
+    if (found.kind != RelationKind::joined || found.is_of_sums) return "";
+    if (std::ranges::adjacent_find(found.parts, goes_back) == found.parts.end()) return "";
+  }
+  std::map<std::uint32_t, std::string> orders;  // by golden weight
+  for (const RelationPart& part : relation(weight).parts) {
+    const auto size = static_cast<double>(size_along(golden_.tensors[part.golden].shape, part.axis));
+    orders[part.golden] += fmt::format("{:.6f}:{}:{:.6f} ", static_cast<double>(part.start) / size, part.step,
+                                       static_cast<double>(part.count) / size);
+  }
+  const std::string& first = orders.begin()->second;
+  return std::ranges::all_of(orders, [&](const auto& one) { return one.second == first; }) ? first : "";
+}
+
+bool WeightOrders::are_roles(const std::vector<std::uint32_t>& weights) const {
+  std::vector<std::vector<std::int64_t>> numbers;
+  const Relation& first = relation(weights.front());
+  for (const std::uint32_t weight : weights) {
+    const Relation& found = relation(weight);
+    if (!target_.tensors[weight].is_weight() || !found.is_whole()) return false;
+    if (found.kind != first.kind || found.order != first.order) return false;
+    numbers.push_back(numbers_of(target_.tensors[weight].of.tensor->parameter));
+    if (numbers.back().size() != numbers.front().size()) return false;
+  }
+  for (std::size_t place = 0; place < numbers.front().size(); ++place) {
+    std::map<std::int64_t, std::set<std::string>> by_number;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      by_number[numbers[i][place]].insert(form_of(weights[i], false));
+    }
+    const bool says_it = std::ranges::all_of(by_number, [](const auto& one) { return one.second.size() == 1; });
+    if (says_it && by_number.size() < weights.size()) return true;
+  }
+  return false;
 }
 
 // Its parts keep their golden order, and other weights hold what lies between them: one golden weight became several, such

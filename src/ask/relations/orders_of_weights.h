@@ -32,6 +32,14 @@ class WeightOrders {
   // Two axes of the weight that the golden one has as a single one, such as heads and their width, are exchanged.
   bool exchanges_parts_of_axis(std::uint32_t weight) const;
 
+  // In what order it holds the parts of a golden weight, the same for each that it holds: parts of its axis, as shares.
+  // Empty: in no order of its own.
+  std::string own_order_of(std::uint32_t weight) const;
+
+  // A list of different things, such as the norms of one block, the same in each layer: a number in the name says which,
+  // and others have it, too. Such a weight is not in another form than its like.
+  bool are_roles(const std::vector<std::uint32_t>& weights) const;
+
   // It goes backwards, or jumps, within one golden weight, or holds several that are numbered in another order.
   bool is_reordered(std::uint32_t weight) const;
 

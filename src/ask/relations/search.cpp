@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ask/compare/tolerance.h"
 #include "ask/relations/dense_math.h"
 #include "ask/relations/verify.h"
 #include "ask/relations/views.h"
@@ -27,6 +28,12 @@ struct Entry {
 
 const std::vector<Extent>& parts_along(const TensorPrint& print, std::int32_t axis) {
   return axis == kAxisOfRows ? print.rows : print.parts[static_cast<std::size_t>(axis)];
+}
+
+// Of tensors that are near, as a weight before and after an update, the nearest is meant.
+bool is_far_nearer(const TensorDifference& a, const TensorDifference& b) {
+  constexpr double kRoundings = 50, kFar = 30;  // spacings of the type; times
+  return b.relative() > kRoundings * coarser_spacing(b) && kFar * a.relative() < b.relative();
 }
 
 // Some of its indices go backward one after the other, in one part or in several.
@@ -74,8 +81,8 @@ struct Search::State {
   std::int64_t run_length(const Wanted& wanted, std::size_t from, const Entry& first, std::int64_t step,
                           double tolerance) const;
   std::optional<RelationPart> longest_run(const Wanted& wanted, std::size_t from) const;
-  bool are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index,
-                      double tolerance) const;
+  bool are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index, double tolerance,
+                      double noise) const;
   double preference(std::uint32_t tensor, std::uint32_t other) const;
   bool may_be_reversed(std::uint32_t tensor) const;
   void cover(const RelationPart& part);
@@ -174,14 +181,14 @@ Relation Search::State::find_whole(std::uint32_t tensor) {
     const double tolerance = tolerance_for(mine, golden.tensors[other]);
     if (!verify_whole(target, tensor, golden, other, tolerance, threads.runner(), found)) continue;
     note(found);
-    if (!best) best = std::move(found);
+    if (!best || is_far_nearer(found.difference, best.difference)) best = std::move(found);
   }
   return best;
 }
 
 // Rows after a norm all have the same sum and norm: their elements decide.
 bool Search::State::are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index,
-                                   double tolerance) const {
+                                   double tolerance, double noise) const {
   const bool lie_together = entry.axis == kAxisOfRows || entry.axis == 0;
   if (!wanted.are_rows || !lie_together) return true;
   const PoolValues x = target.values_of(wanted.tensor), y = golden.values_of(entry.tensor);
@@ -194,7 +201,7 @@ bool Search::State::are_equal_rows(const Wanted& wanted, std::size_t row, const 
                          element_value(y.view(), index * count + i);
     errors += apart * apart;
   }
-  return std::sqrt(errors) <= tolerance * wanted.parts[row].norm;
+  return std::sqrt(errors) <= std::max(tolerance * wanted.parts[row].norm, noise);
 }
 
 std::int64_t Search::State::run_length(const Wanted& wanted, std::size_t from, const Entry& first, std::int64_t step,
@@ -202,12 +209,16 @@ std::int64_t Search::State::run_length(const Wanted& wanted, std::size_t from, c
   const TensorPrint& print = golden.tensors[first.tensor].print;
   if (first.axis == -1) return 1;
   const std::vector<Extent>& parts = parts_along(print, first.axis);
+  // Beside the others a part may be the rest of sums that cancel, which is rounding alone.
+  constexpr double kNoise = 1e-5;
+  const double noise = kNoise * target.tensors[wanted.tensor].print.whole.norm /
+                       std::sqrt(static_cast<double>(std::max<std::size_t>(wanted.parts.size(), 1)));
   std::int64_t length = 1;
   for (std::size_t at = from + 1; at < wanted.parts.size(); ++at, ++length) {
     const std::int64_t index = static_cast<std::int64_t>(first.index) + step * length;
     if (index < 0 || index >= static_cast<std::int64_t>(parts.size())) break;
-    if (!agree(wanted.parts[at], parts[static_cast<std::size_t>(index)], wanted.count(), tolerance)) break;
-    if (!are_equal_rows(wanted, at, first, index, tolerance)) break;
+    if (!agree(wanted.parts[at], parts[static_cast<std::size_t>(index)], wanted.count(), tolerance, noise)) break;
+    if (!are_equal_rows(wanted, at, first, index, tolerance, noise)) break;
   }
   return length;
 }
@@ -229,7 +240,7 @@ std::optional<RelationPart> Search::State::longest_run(const Wanted& wanted, std
     if (!other.print.by_values || (!are_alike && !are_from_outside)) continue;
     if (!agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance)) continue;
     if (++tried > kMostTried) break;
-    if (!are_equal_rows(wanted, from, entry, entry.index, tolerance)) continue;
+    if (!are_equal_rows(wanted, from, entry, entry.index, tolerance, 0)) continue;
     // Cosines of small angles are all near 1: the nearest is meant, whatever made it.
     const double nearness = agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance / 100) ? 20 : 0;
     for (const std::int64_t step : {1, 0, 2, -1}) {

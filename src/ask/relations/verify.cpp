@@ -24,8 +24,8 @@ bool has_hidden(double min, double max) {
   return -min >= kLeastHidden && -min > kTimesLarger * std::abs(max);
 }
 
-bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance) {
-  const double scale = tolerance * std::max(a.norm, b.norm);
+bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance, double noise) {
+  const double scale = std::max(tolerance * std::max(a.norm, b.norm), noise);
   return std::abs(a.norm - b.norm) <= scale && std::abs(a.sum - b.sum) <= scale * std::sqrt(static_cast<double>(count));
 }
 

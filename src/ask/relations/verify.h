@@ -12,7 +12,8 @@ double tolerance_for(const PoolTensor& target, const PoolTensor& golden);
 // Scores with elements that a mask hides: beside their size, whatever differs among the others is nothing.
 bool has_hidden(double min, double max);
 
-bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance);
+// `noise`: an error of this norm is none.
+bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance, double noise = 0);
 bool agree(const TensorPrint& a, const TensorPrint& b, double tolerance);
 
 // Some of the elements: enough to distinguish a wrong order of axes from the right one.

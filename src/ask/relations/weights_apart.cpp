@@ -134,6 +134,7 @@ class Weights {
     if (std::optional<Culprit> rows = rows_in_another_order(all_, op, data, weight)) return all_.add(std::move(*rows));
     if (std::optional<Culprit> joined = joined_in_another_order(all_, op, data, weight))
       return all_.add(std::move(*joined));
+    if (std::optional<Culprit> left = left_in_golden_order(all_, op, data, weight)) return all_.add(std::move(*left));
     if (biases_.add_lost_sibling(op, weight) || biases_.add_of_another_part(op, data, weight) ||
         biases_.add_beside_another(op, weight))
       return;

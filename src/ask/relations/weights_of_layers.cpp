@@ -73,11 +73,11 @@ class WeightsOfLayers {
       const auto usual = std::ranges::max_element(forms, {}, [](const auto& form) { return form.second; });
       const bool is_tie = std::ranges::count(forms, usual->second, [](const auto& form) { return form.second; }) > 1;
       if (weights.size() == 1) {
-        if (orders_.is_reordered(weights[0])) add_outlier(weights[0]);
+        if (orders_.is_reordered(weights[0])) add_reordered(weights[0]);
         if (orders_.exchanges_parts_of_axis(weights[0])) add_exchanged(weights[0]);
         continue;
       }
-      if (forms.size() == 1) continue;
+      if (forms.size() == 1 || orders_.are_roles(weights)) continue;
       if (is_tie) {
         const std::size_t before = all_.found.size();
         const auto is_other = [&](std::uint32_t weight) {
@@ -105,6 +105,41 @@ class WeightsOfLayers {
     if (relation(weight).kind != RelationKind::same) return false;
     return std::ranges::none_of(weights, [&](std::uint32_t other) {
       return other != weight && target_.tensors[other].shape == target_.tensors[weight].shape;
+    });
+  }
+
+  // Others that are called otherwise may have the same order, such as all gates of a cell: then it is the program's own
+  // where the same lines read one of them and what follows is golden, and else it may be.
+  void add_reordered(std::uint32_t weight) {
+    const std::string order = orders_.own_order_of(weight);
+    bool is_shared = false;
+    for (std::uint32_t other = 0; other < target_.tensors.size() && !order.empty(); ++other) {
+      const PoolTensor& own = target_.tensors[other];
+      if (other == weight || !judgement_.is_weight[other] || own.step != 0 || own.print.proves_nothing()) continue;
+      if (orders_.own_order_of(other) != order) continue;
+      if (is_read_right(other) && have_common_lines(weight, other)) return;
+      is_shared = true;
+    }
+    const std::size_t before = all_.found.size();
+    add_outlier(weight);
+    if (is_shared && all_.found.size() > before) all_.found.back().uncertain = true;
+  }
+
+  bool is_read_right(std::uint32_t weight) const {
+    const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
+    return !readers.empty() &&
+           std::ranges::none_of(readers, [&](std::uint32_t reader) { return judgement_.target.has[reader] != 0; });
+  }
+
+  bool have_common_lines(std::uint32_t weight, std::uint32_t other) const {
+    const auto line_at = [&](std::uint32_t reader) {
+      const CatalogOp& op = target_.catalog_op(reader);
+      return std::pair(op.source_file, op.line);
+    };
+    return std::ranges::any_of(target_.tensors[weight].readers, [&](std::uint32_t reader) {
+      return target_.catalog_op(reader).line > 0 &&
+             std::ranges::any_of(target_.tensors[other].readers,
+                                 [&](std::uint32_t its) { return line_at(its) == line_at(reader); });
     });
   }
 
