@@ -85,11 +85,11 @@ def first_bad(dump: AnyDump, *, engine: engines.Engine | None = None, **question
     dump, ValueError when it has no such step, graph or rank."""
     options = _options(FirstBadQuestion, question)
     with _errors():
-        if engine is None or (isinstance(dump, (str, os.PathLike)) and remote.is_url(dump)):
+        if engine is None:
             _index_ranks(engine, dump)
             document, text = _core.first_bad(_native(dump), options)
         else:
-            document, text = engines.searched_ranks(_path_for(engine, dump), options, engine)
+            document, text = engines.searched_ranks(_place_for(dump), options, engine)
     return answer_of(FirstBad, named(document), text=named(text))
 
 
@@ -210,13 +210,18 @@ def _index_ranks(engine: engines.Engine | None, *dumps: AnyDump) -> None:
     if engine is None:
         return
     for dump in dumps:
-        engines.index_ranks(_path_for(engine, dump), engine)
+        engines.index_ranks(_path_for(dump), engine)
 
 
-def _path_for(engine: engines.Engine, dump: AnyDump) -> str:
+def _path_for(dump: AnyDump) -> str:
+    return remote.local_path(_place_for(dump))
+
+
+def _place_for(dump: AnyDump) -> str:
+    """A path, or a URL, which is for the workers to open."""
     if not isinstance(dump, (str, os.PathLike)):
         raise ValueError("engine= needs the path of a dump: an open one has been read already")
-    return remote.local_path(dump)
+    return os.fspath(dump)
 
 
 def _native(dump: AnyDump) -> _core.Dump:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from . import _core
+from . import _core, remote
 from ._core import version
 from .console import report
 from .distribution import native_command
@@ -40,6 +40,7 @@ class Work(NamedTuple):
     ranks: Sequence[str]
     out: str  # a directory: files of the ranks
     doing: str  # "indexing rank", for people
+    url: str = ""  # of the dump: workers read it there
 
 
 _PARTS_OF_WORKER = 8  # so that none waits long for the last one
@@ -66,16 +67,21 @@ def searched_ranks(dump: str, question: Mapping[str, Any], engine: Engine) -> tu
     """`_core.first_bad` of a dump whose ranks the engine searches: its document and its page. Errors as of
     `index_ranks`."""
     options = [word for name in ("step", "graph", "rank", "request") for word in _option(name, question)]
+    if remote.is_url(dump) and engine != "local":
+        remote.shared(dump)
+    place = remote.local_path(dump, later=True)
     with tempfile.TemporaryDirectory() as parts, futures.ThreadPoolExecutor() as here:
         for searcher in (here if engine == "local" else engine, here):
-            asking = ["first-bad", dump, *options, "--parts", parts, "--stale"]
+            asking = ["first-bad", place, *options, "--parts", parts, "--stale"]
             ranks = _said(asking, subprocess.DEVNULL).stdout.splitlines()  # an error is raised below
             if ranks:
-                work = Work(os.path.abspath(dump), ["first-bad", *options], ranks, parts, "searching rank")
+                url = dump if remote.is_mirrored(dump) else ""
+                work = Work(os.path.abspath(place), ["first-bad", *options], ranks, parts, "searching rank", url)
                 _spread(searcher, work)
+        place = remote.local_path(dump, later=bool(os.listdir(parts)))
         if os.listdir(parts):
-            return _core.first_bad_of_parts(dump, parts, dict(question))
-    return _core.first_bad(_core.open_dump(dump, [], [], [], "", "", ""), dict(question))
+            return _core.first_bad_of_parts(place, parts, dict(question))
+    return _core.first_bad(_core.open_dump(place, [], [], [], "", "", ""), dict(question))
 
 
 def _option(name: str, question: Mapping[str, Any]) -> list[str]:
@@ -98,8 +104,8 @@ def verified_ranks(dump: str, options: Sequence[str], engine: Engine | None) -> 
 
 
 def _said(arguments: Sequence[str], errors: int | None = None) -> subprocess.CompletedProcess[str]:
-    command = [native_command(), *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+    command, settings = [native_command(), *arguments], remote.environment()
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, env=settings, text=True, check=False)
 
 
 def _ask(arguments: Sequence[str]) -> dict[str, Any]:
@@ -119,6 +125,7 @@ def _spread(engine: Engine, work: Work) -> None:
         parts: list[Part] = [
             {
                 "dump": work.dump,
+                "url": work.url,
                 "verb": list(work.verb),
                 "ranks": ranks[at : at + size],
                 "out": work.out,
@@ -139,6 +146,8 @@ def _spread(engine: Engine, work: Work) -> None:
 
 def _ranks_of_nodes(cluster: Cluster, work: Work) -> list[tuple[str | None, list[str]]]:
     """The ranks, each with a node that sees its directory; None: any node, since all see the same."""
+    if work.url:
+        return [(None, list(work.ranks))]
     seen = cluster.look(work)
     everything = len(work.ranks)
     if all(len(ranks) == everything for ranks in seen.values()):

@@ -1,8 +1,8 @@
 """The mirror of a dump at a URL: a directory with its names. The engine asks for the bytes of the files that it reads
 (sonde/file_source.h).
 
-Journals are fetched first. What they name is fetched when it is read. A dump without a journal is known by the names of
-its files: then all names and all tables are fetched first."""
+Journals are fetched first, unless somebody else reads most of them. What they name is fetched when it is read. A dump
+without a journal is known by the names of its files: then all names and all tables are fetched first."""
 
 import contextlib
 import difflib
@@ -58,6 +58,7 @@ class Mirror:
         self._fetched = 0
         self._ranks: set[int] = set()
         self._wanted: set[int] = set()  # empty: all
+        self._later: dict[str, Entry] | None = None  # journals that come when they are read; None: they come first
         self._progress = Progress(f"fetching {address.shown}")
 
     @property
@@ -67,12 +68,14 @@ class Mirror:
 
     # --- opening
 
-    def look(self, ranks: Iterable[int] = ()) -> None:
-        """Compares the mirror with the source: names, and journals. Raises RemoteError if there is no dump."""
+    def look(self, ranks: Iterable[int] = (), *, later: bool = False) -> None:
+        """Compares the mirror with the source: names, and journals; with `later` these come when they are read. Raises
+        RemoteError if there is no dump."""
         wanted = set(ranks)
         with self._lock:
             self._listed.clear()
             self._wanted = wanted
+            self._later = {} if later else None
         with self._progress:
             start = self.inside.partition("/")[0]
             try:
@@ -91,6 +94,11 @@ class Mirror:
                 self._check_inside()
                 self._names(self.inside)
         self._place.trim()
+
+    def want(self, ranks: Iterable[int]) -> None:
+        """Whoever has looked before asks for these ranks alone; none: for all."""
+        with self._lock:
+            self._wanted = set(ranks)
 
     def _explain_nothing(self) -> None:
         if self._source.is_file():
@@ -156,7 +164,7 @@ class Mirror:
             journals = [entry for entry in beside if _JOURNAL.fullmatch(entry.path[len(metadata) + 1 :])]
             is_own = any(entry.path == f"{metadata}/sonde/journal" for entry in journals)
         for journal in journals:
-            self._fetch_grown(journal)
+            self._take_journal(journal)
         if is_own:  # its steps are listed when something of them is read
             for side in ("graphs", "execution_order"):
                 if side in entries:
@@ -170,6 +178,15 @@ class Mirror:
             if entry.is_directory and not entry.name.startswith(".") and not self._is_unwanted(entry.name)
         ]
         return len(journals), below
+
+    def _take_journal(self, journal: Entry) -> None:
+        if self._later is None:
+            self._fetch_grown(journal)
+            return
+        (self.root / journal.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._put_placeholder(journal)
+        with self._lock:
+            self._later[journal.path] = journal
 
     def _tables(self) -> list[str]:
         found = []
@@ -298,7 +315,11 @@ class Mirror:
         """Afterwards the file is complete, or it does not exist."""
         with self._lock:
             lock = self._locks.setdefault(path, threading.Lock())
+            journal = (self._later or {}).get(path)
         with lock:
+            if journal:
+                self._fetch_grown(journal)
+                return
             local = self.root / path
             status = _status(local)
             if status and not _is_placeholder(status):
@@ -403,6 +424,12 @@ class Mirror:
             is_much, self._fetched = self._fetched >= _TRIMMED, self._fetched % _TRIMMED
         if is_much:
             self._place.trim()
+
+
+def rank_numbers(directories: Iterable[str]) -> set[int]:
+    """The ranks with these directories in a dump, as `host1/rank_3`, or at least these."""
+    found = (_RANK.fullmatch(name) for directory in directories for name in directory.split("/"))
+    return {int(rank[1]) for rank in found if rank}
 
 
 def _joined(directory: str, name: str) -> str:

@@ -50,6 +50,8 @@ def opened(request: dict[str, Any]) -> Mirror:
     mirror = Mirror(request["url"])
     if request.get("look", True):
         mirror.look([request["rank"]] if "rank" in request else [])
+    else:
+        mirror.want(map(int, os.environ.get("SONDE_MIRROR_RANKS", "").split()))
     return mirror
 
 
