@@ -1,4 +1,4 @@
-"""`sonde compare` where one run leaves out what selects or joins elements, and where memory is fresh from a deepcopy."""
+"""`sonde compare` where one run alone selects or joins elements, and where memory is fresh from a deepcopy."""
 
 import pytest
 from processes import CLI, run_in
@@ -44,8 +44,15 @@ def dumps(tmp_path_factory):
     (directory / "train.py").write_text(PROGRAM.lstrip())
     for way in (*MADE, "snapshot"):
         for name in ("right", "again" if way == "snapshot" else "wrong"):
-            record(directory, f"{way}_{name}", directory / "train.py", way, name.replace("again", "right"))
-    record(directory, "snapshot_wrong", directory / "train.py", "snapshot", "wrong")
+            record(
+                directory,
+                f"{way}_{name}",
+                directory / "train.py",
+                way,
+                name.replace("again", "right"),
+                saved_data="full",
+            )
+    record(directory, "snapshot_wrong", directory / "train.py", "snapshot", "wrong", saved_data="full")
     return directory
 
 

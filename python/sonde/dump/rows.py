@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..answer_types import Statistics
+from ..answer_types import TRENDS, Statistics
 from ..errors import named
 from ..html_table import html_table
 from .column_types import GraphColumns, OpColumns, TensorColumns
@@ -31,7 +31,7 @@ _SAME_IN_NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex
 
 
 _ROWS_SHOWN = 10
-_STATISTICS_SHOWN = ("max", "min", "avg", "l2norm", "nan_count")
+_STATISTICS_SHOWN = TRENDS[:5]  # the extremes, the mean, the norm and the NaNs
 
 
 def _line_of(of: "Op") -> str:
