@@ -60,10 +60,11 @@ class Growth(answer_types.Growth):
         line = f" ({place})" if place else ""
         kind = "norm" if self.of_norm else "largest"
         parameter = f"{self.tensor.parameter}, by " if self.tensor.op_name and self.tensor.parameter else ""
+        times = f" ({self.now / self.before:.3g} times)" if self.before else ""
         points = ", ".join(f"{step}: {value:.4g}" for step, value in self.series[-_POINTS_SHOWN:])
         return (
             f"grew first: {parameter}{self.tensor} in step {self.step}{line}: {kind} {self.now:.4g} after "
-            f"{self.before:.4g} ({self.now / self.before:.3g} times); by step: {points}"
+            f"{self.before:.4g}{times}; by step: {points}"
         )
 
 

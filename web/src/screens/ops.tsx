@@ -34,7 +34,7 @@ const TENSOR_COLUMNS = columnsOf<TensorsRow>({
   side: { label: COLUMN.side, width: 62, show: (row) => `${row.side}.${row.slot}` },
   step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
   dtype: { label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
-  shape: { label: COLUMN.shape, width: 92, grows: 0.3, show: (row) => formatShape(row.shape) },
+  shape: { label: COLUMN.shape, width: 84, grows: 0.3, show: (row) => formatShape(row.shape) },
   max: { label: "max", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, merged: (row) => (isCounted(row) ? 4 : 1), show: (row) => (isCounted(row) ? <BadCount of={row} query={valuesOf(row)} /> : number(row.max)) },
   min: { label: "min", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
   avg: { label: "avg", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },

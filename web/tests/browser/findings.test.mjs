@@ -25,7 +25,7 @@ test("two ranks that each went wrong by themselves are both named, and the one t
     await page.waitForSelector(".first-bad.bad");
     assert.match(await text(page, ".first-bad .headline"), /log-op0 train.py:7/);
     assert.equal(await text(page, ".announced"), "First bad value: log-op0 train.py:7: log of a negative number: input.0[0,0] = -1");
-    assert.match(await text(page, ".first-bad .evidence"), /no collective of step 1 ran on rank 0 before it/);
+    assert.match(await text(page, ".first-bad .evidence"), /no collective of step 0 ran on rank 0 before it/);
     assert.equal(await text(page, ".first-bad .note"), "the dump lacks rank 1: what was computed there is not known");
     assert.match(await text(page, ".overview"), /ranks 2: 0, 2/);
     assert.match(await text(page, ".first-bad .ranks"), /Rank 2: log-op0 train.py:9 log of 0/);

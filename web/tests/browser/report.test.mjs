@@ -68,7 +68,7 @@ test("what it lacks is said, with the command that shows it", async () => {
     assert.equal(await page.locator(".rail").getByText("Watch").count(), 0);
     await go(page, "#/graph?s=0");
     await page.waitForSelector(".problem");
-    assert.match(await text(page, ".problem"), /This report does not contain it. It is shown by: sonde serve \/.*sick$/);
+    assert.match(await text(page, ".problem"), /This report does not contain it. It is shown by: sonde serve \/.*sick Copy$/);
     assert.match(await text(page, ".problem .command code"), /^sonde serve \/.*sick$/); // to copy
     await go(page, `#/op?s=0&op=${LOG}`);
     await page.waitForFunction(() => document.querySelector(".problem.lacking") && document.querySelector("h1")?.textContent === "log-op0");
