@@ -171,8 +171,12 @@ bool FlowEnds::passes(std::uint8_t flags, BadKind kind, const FlowOp& op, std::u
     return !is_mask || (origins_.flags(index, next) & ~kHarmless) == 0 ||
            sign_is_new(op, graph_.inputs_of(op, output.slot), graph_.health_of_value(index));
   if (has(graph_.inputs_of(op, output.slot), next))
-    return kind == BadKind::inf && !is_mask && is_sum(op) && is_only_summed(index);
+    return is_hidden(kind, op, index, next) && !is_mask && is_sum(op) && is_only_summed(index);
   return !is_mask || (origins_.flags(index, next) & bit(RootKind::converted)) != 0;
+}
+
+bool FlowEnds::is_hidden(BadKind kind, const FlowOp& op, std::uint32_t output, BadKind next) const {
+  return kind == BadKind::inf && next == BadKind::nan && has(graph_.inputs_of(op, graph_.values()[output].slot), next);
 }
 
 End FlowEnds::end_of_output(const FlowOp& op, std::uint32_t index, std::uint8_t flags, BadKind kind, bool pure,

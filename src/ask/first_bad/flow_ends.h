@@ -22,6 +22,8 @@ class FlowEnds {
   End pure(std::uint32_t value, BadKind kind) const { return ends_[value].pure[at(kind)]; }
   // Whether `kind`, read by the op with these flags, is in the output as `next`.
   bool passes(std::uint8_t flags, BadKind kind, const FlowOp& op, std::uint32_t output, BadKind next) const;
+  // Of an infinity that passes: the op reads NaN, too, and its output holds that alone.
+  bool is_hidden(BadKind kind, const FlowOp& op, std::uint32_t output, BadKind next) const;
   // The loss times the scale: too large on purpose.
   bool is_scaled_loss(const FlowValue& value) const;
 

@@ -174,6 +174,33 @@ void FlowRoots::sort() {
   for (Root& root : healthy_) trace(root);
 }
 
+// It goes on to an end, and NaN of something else hides it nowhere on that way.
+bool FlowRoots::is_seen(std::pair<std::uint32_t, BadKind> from) const {
+  constexpr std::size_t kMostFollowed = 512;
+  std::vector<std::pair<std::uint32_t, BadKind>> open = {from};
+  std::set<std::pair<std::uint32_t, BadKind>> seen;
+  while (!open.empty() && seen.size() < kMostFollowed) {
+    const auto [index, kind] = open.back();
+    open.pop_back();
+    if (!seen.emplace(index, kind).second) continue;
+    bool is_end = true;
+    for (const FlowReader& reader : graph_.values()[index].readers) {
+      const FlowOp& op = graph_.ops()[reader.op];
+      if (!op.inputs[reader.input].is_read) continue;
+      for (const std::uint32_t output : op.outputs) {
+        for (const BadKind next : kBadKinds) {
+          if (!graph_.feeds(op, op.inputs[reader.input], graph_.values()[output].slot)) continue;
+          if (!ends_.passes(origins_.flags(index, kind), kind, op, output, next)) continue;
+          is_end = false;
+          if (!ends_.is_hidden(kind, op, output, next)) open.emplace_back(output, next);
+        }
+      }
+    }
+    if (is_end) return true;
+  }
+  return false;
+}
+
 // The path to the worst end; for an absorbed value, its absorbers.
 void FlowRoots::trace(Root& root) const {
   root.path.push_back(root.op);
@@ -189,7 +216,7 @@ void FlowRoots::trace(Root& root) const {
     open.pop_back();
     if (!seen.emplace(index, kind).second) continue;
     const FlowValue& value = graph_.values()[index];
-    std::pair<std::uint32_t, BadKind> worst{~0U, kind};
+    std::vector<std::pair<std::uint32_t, BadKind>> worst;  // those with the worst end
     End worst_end = End::absorbed;
     for (const FlowReader& reader : value.readers) {
       const FlowOp& op = graph_.ops()[reader.op];
@@ -204,10 +231,10 @@ void FlowRoots::trace(Root& root) const {
                                       ends_.of(output, next) > End::absorbed);
           const End end = ends_.of(output, next);
           if (root.end == End::absorbed) open.emplace_back(output, next);
-          if (root.end != End::absorbed && end > worst_end) {
-            worst_end = end;
-            worst = {output, next};
-          }
+          if (root.end == End::absorbed || end == End::absorbed || end < worst_end) continue;
+          if (end > worst_end) worst.clear();
+          worst_end = end;
+          worst.emplace_back(output, next);
         }
       }
       const bool only_asks = op.nature.tests_finite && !replaces_nan(bare_type(op.op->op_type));
@@ -218,11 +245,14 @@ void FlowRoots::trace(Root& root) const {
       root.drowned = root.drowned || (!goes_on && is_bad);
       if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);
     }
-    if (worst.first != ~0U && root.path.size() < kLongestPath) {
+    if (!worst.empty() && root.path.size() < kLongestPath) {
+      const auto chosen = worst.size() == 1
+                              ? worst.begin()
+                              : std::ranges::find_if(worst, [&](const auto& one) { return is_seen(one); });
+      open.push_back(chosen == worst.end() ? worst.front() : *chosen);
       // Of a value from outside the path begins with its reader.
-      const std::uint32_t next = graph_.values()[worst.first].op;
+      const std::uint32_t next = graph_.values()[open.back().first].op;
       if (root.path.back() != next) root.path.push_back(next);
-      open.push_back(worst);
     }
   }
   for (const std::uint32_t op : absorbers) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ask/first_bad/flow_ends.h"
@@ -52,6 +53,7 @@ class FlowRoots {
   bool reaches(std::uint32_t from, std::uint32_t to) const;
   std::uint32_t unwritten(const FlowOp& op) const;
   void sort();
+  bool is_seen(std::pair<std::uint32_t, BadKind> from) const;
   void trace(Root& root) const;
 
   const FlowGraph& graph_;

@@ -410,7 +410,7 @@ std::optional<Culprit> DataApart::computed_of_another(std::uint32_t tensor,
   return std::nullopt;
 }
 
-// What the function reads is no result: a table or a weight that the program keeps, and all that reads it differs.
+// The function reads a table or a weight that the program keeps, and the result of each reader differs.
 std::optional<Culprit> DataApart::table_of_another(std::uint32_t op, std::uint32_t golden_op) const {
   const PoolOp &own = target_.ops[op], &theirs = golden_.ops[golden_op];
   if (own.inputs.size() != 1 || theirs.inputs.size() != 1) return std::nullopt;

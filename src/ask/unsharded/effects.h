@@ -1,4 +1,4 @@
-// What follows from a golden op whose result differs: whether the difference reaches the end of the step, or an update.
+// Whether the difference of a golden op's result reaches the end of the step, or an update.
 #pragma once
 
 #include <cstdint>
