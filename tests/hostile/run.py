@@ -168,7 +168,7 @@ def mutate(number, options, seed_dumps, calls):
                 path.suffix if len(path.suffix) < 6 else "", path.parent.name if path.suffix != ".npy" else ""
             ].append(path)
     file = chance.choice(kinds[chance.choice(sorted(kinds))])
-    call = list(chance.choice(calls))
+    call = list(calls[number % len(calls)])  # each in turn: by chance a short form would leave one out
     if call[0] == "EXPORT" and chance.random() < 0.9:  # a Python each time
         call = list(calls[0])
     environment = {

@@ -17,7 +17,7 @@ RUN = pathlib.Path(__file__).parents[1] / "hostile" / "run.py"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     directory = tmp_path_factory.mktemp("hostile")
-    run = run_in(directory, None, sys.executable, RUN, "--mutations", "200", "--json", "--cli", CLI, timeout=300)
+    run = run_in(directory, None, sys.executable, RUN, "--mutations", "100", "--json", "--cli", CLI, timeout=300)
     assert run.status in (0, 1), run.stderr
     return json.loads(run.stdout)
 
@@ -27,8 +27,8 @@ def test_every_damaged_dump_has_an_answer_or_a_finding(report):
 
 
 def test_the_damage_is_seen_and_reaches_every_verb(report):
-    assert report["mutations"] == 200
-    assert report["statuses"].get("3", 0) > 20, "most damage is reported"
+    assert report["mutations"] == 100
+    assert report["statuses"].get("3", 0) > 10, "most damage is reported"
     verbs = {"ls", "stats", "show", "graph", "first-bad", "stomp", "watch", "compare", "convert", "index", "msaccucmp"}
     assert verbs <= set(report["verbs"])
 

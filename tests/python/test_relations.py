@@ -160,6 +160,7 @@ def missed_of(named, results):
     return {case: of[case]["said"] for case in cases if of[case]["outcome"] != "first"}
 
 
+@pytest.mark.long
 def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_faults_are_named(tmp_path):
     options = ["--evidence", "tensors", "--evidence", "statistics", *chosen_faults(NAMED_OF_STRANGERS)]
     command = [sys.executable, str(RUN), "--from", "strangers", "--json", "--keep", str(tmp_path), *options]
@@ -511,12 +512,12 @@ NAMED_OF_EMIGRANTS = {
     [
         ("emigrants", NAMED_OF_EMIGRANTS, {"tensors": 24, "statistics": 22}),
         ("drifters", NAMED_OF_DRIFTERS, {"tensors": 18, "statistics": 13}),
-        ("ramblers", NAMED_OF_RAMBLERS, {"tensors": 15, "statistics": 11}),
-        ("pilgrims", NAMED_OF_PILGRIMS, {"tensors": 28, "statistics": 21}),
+        pytest.param("ramblers", NAMED_OF_RAMBLERS, {"tensors": 15, "statistics": 11}, marks=pytest.mark.long),
+        pytest.param("pilgrims", NAMED_OF_PILGRIMS, {"tensors": 28, "statistics": 21}, marks=pytest.mark.long),
         ("lodgers", NAMED_OF_LODGERS, {"tensors": 15, "statistics": 15}),
-        ("boarders", NAMED_OF_BOARDERS, {"tensors": 29, "statistics": 25}),
-        ("sojourners", NAMED_OF_SOJOURNERS, {"tensors": 28, "statistics": 23}),
-        ("wayfarers", NAMED_OF_WAYFARERS, {"tensors": 23, "statistics": 17}),
+        pytest.param("boarders", NAMED_OF_BOARDERS, {"tensors": 29, "statistics": 25}, marks=pytest.mark.long),
+        pytest.param("sojourners", NAMED_OF_SOJOURNERS, {"tensors": 28, "statistics": 23}, marks=pytest.mark.long),
+        pytest.param("wayfarers", NAMED_OF_WAYFARERS, {"tensors": 23, "statistics": 17}, marks=pytest.mark.long),
         pytest.param("arrivals", NAMED_OF_ARRIVALS, {"tensors": 27, "statistics": 16}, marks=pytest.mark.long),
         pytest.param("settlers", NAMED_OF_SETTLERS, {"tensors": 9, "statistics": 7}, marks=pytest.mark.long),
         pytest.param("nomads", NAMED_OF_NOMADS, {"tensors": 29, "statistics": 21}, marks=pytest.mark.long),

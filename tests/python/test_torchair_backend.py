@@ -326,7 +326,9 @@ def test_inductor_compiles_and_its_graphs_are_written_before_and_after(small, tm
     assert len(list(tmp_path.glob("summary_*.csv"))) == 1
 
 
-@pytest.mark.parametrize("setting", ["debug.run_eagerly = True", "debug.run_eagerly = False"])
+@pytest.mark.parametrize(
+    "setting", ["debug.run_eagerly = True", pytest.param("debug.run_eagerly = False", marks=pytest.mark.long)]
+)
 def test_the_debug_folder_has_each_stage_of_each_graph(tmp_path, setting):
     (tmp_path / "train.py").write_text(textwrap.dedent(TWO_MODELS))
     run = run_in(tmp_path, None, sys.executable, "train.py", setting, TORCH_COMPILE_DEBUG="1", timeout=300)

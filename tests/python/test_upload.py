@@ -24,7 +24,8 @@ def s3():
 def recorded_in(directory):
     (directory / "train.py").write_text(textwrap.dedent(SMALL_TRAINING))
     config = directory / "data_dump.json"
-    config.write_text(json.dumps(settings_of(directory / "dump", None, None, {"saved_data": "full"})))
+    settings = settings_of(directory / "dump", None, None, {"saved_data": "full", "iteration": "0"})
+    config.write_text(json.dumps(settings))
     run = run_in(directory, directory / "dump", sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
     assert run.status == 0, run.stderr
 

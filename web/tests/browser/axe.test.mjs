@@ -1,4 +1,4 @@
-// axe-core finds nothing on any screen, light and dark, wide and narrow.
+// axe-core finds nothing on any screen, wide and light, narrow and dark.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { axeFindings, go, settled, startBrowser, stopBrowser, withPage } from "./browser.mjs";
@@ -41,7 +41,7 @@ async function look(page, kind, screens) {
   }
 }
 
-for (const [kind, options] of [["light", {}], ["dark", { dark: true }], ["narrow", { width: 390, height: 844 }]]) {
+for (const [kind, options] of [["wide and light", {}], ["narrow and dark", { dark: true, width: 390, height: 844 }]]) {
   test(`every screen, ${kind}`, async () => {
     await withPage(PAGE, options, async (page) => {
       await page.waitForSelector(".verdict.bad");
