@@ -8,6 +8,7 @@ import contextlib
 import faulthandler
 import importlib
 import os
+import random
 import signal
 import socket
 import sys
@@ -112,6 +113,9 @@ def _wait(child, deadline):
 
 
 def _free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """One that no connection takes by chance before a rank listens there: these have numbers from 32768 on."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)  # forks share the state of another
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port

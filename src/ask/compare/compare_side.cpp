@@ -16,14 +16,6 @@ std::string_view scope_of(std::string_view op_name) {
   return slash == std::string_view::npos ? std::string_view() : op_name.substr(0, slash);
 }
 
-// They return the memory of their input under another shape.
-bool is_view(const std::string& type) {
-  static const std::unordered_set<std::string_view> kViews = {
-      "view",   "viewas",    "asstrided", "select", "slice",     "narrow",  "expand", "expandas",
-      "detach", "unsqueeze", "squeeze",   "t",      "transpose", "permute", "alias",  "reshapealias"};
-  return kViews.contains(type);
-}
-
 CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
   CompareOp out;
   out.op = &op;
@@ -52,7 +44,7 @@ CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
 // the output is its destination (`out=`). Otherwise it was written outside the dump: it comes from outside.
 void look_at_unwritten(CompareSide& side, CompareOp& op, CompareInput& input) {
   if (input.from == kNoOp || !side.ops[input.from].unwritten || !input.is_read) return;
-  if (is_view(bare_type(op.op->op_type))) {
+  if (is_view(*op.op)) {
     op.unwritten = true;
     input.is_read = false;
     return;
@@ -140,6 +132,13 @@ void connect(CompareSide& side) {
 }
 
 }  // namespace
+
+bool is_view(const CatalogOp& op) {
+  static const std::unordered_set<std::string_view> kViews = {
+      "view",   "viewas",    "asstrided", "select", "slice",     "narrow",  "expand", "expandas",
+      "detach", "unsqueeze", "squeeze",   "t",      "transpose", "permute", "alias",  "reshapealias"};
+  return kViews.contains(bare_type(op.op_type));
+}
 
 const CatalogTensor* CompareSide::output(std::uint32_t op, std::uint32_t slot) const {
   for (const CatalogTensor* tensor : ops[op].outputs) {

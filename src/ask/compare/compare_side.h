@@ -74,6 +74,8 @@ std::optional<double> number_read(const CompareOp& op);
 // The number by which the op multiplies; nothing: it does something else, or multiplies by 0.
 std::optional<double> number_multiplied_by(const CompareOp& op);
 
+// It returns the memory of its input under another shape.
+bool is_view(const CatalogOp& op);
 // The step computes gradients, or updates parameters.
 bool is_training(const CompareSide& side);
 // Outside of modules, it makes integers of fractions, as the next token of scores. Its result may be the same although what

@@ -77,6 +77,28 @@ bool blame_maker_of_shape(const CompareFacts& facts, CompareFinding& finding) {
   return false;
 }
 
+// `AdamW` of `Default/optimizer-AdamW`, where one line runs it, as `optimizer.step()`; empty: another op, or one of an
+// optimizer that the user has written, whose ops have lines of their own.
+std::string_view optimizer_of(const CompareSide& side, const CatalogOp& op) {
+  constexpr std::string_view kMark = "/optimizer-";
+  const std::size_t mark = op.op_name.find(kMark);
+  if (mark == std::string_view::npos || phase_of(op) != Phase::optimizer) return {};
+  const std::string_view scope = op.op_name.substr(0, op.op_name.rfind('/'));
+  const bool has_one_line = std::ranges::all_of(side.ops, [&](const CompareOp& other) {
+    return other.scope != scope || (other.op->line == op.line && other.op->source_file == op.source_file);
+  });
+  return has_one_line ? scope.substr(mark + kMark.size()) : std::string_view();
+}
+
+// Their ops have the same places by chance: the two optimizers themselves are what differs.
+bool name_other_optimizer(const CompareFacts& facts, CompareFinding& finding) {
+  const std::string_view mine = optimizer_of(facts.target, *finding.op->target.back());
+  const std::string_view theirs = optimizer_of(facts.golden, *finding.op->golden.back());
+  if (mine.empty() || theirs.empty() || mine == theirs) return false;
+  finding.what += fmt::format("; it is of {}, and the golden optimizer is {}", mine, theirs);
+  return true;
+}
+
 }  // namespace
 
 bool rests_on_order(const CompareFacts& facts, const CompareFinding& finding) {
@@ -94,6 +116,7 @@ void note_doubts(const CompareFacts& facts, StepFindings& findings) {
     const ComparedOp& op = *finding.op;
     doubt_order_of_threads(facts, finding);
     if (!finding.uncertain && rests_on_order(facts, finding)) {
+      if (name_other_optimizer(facts, finding)) continue;
       finding.uncertain = true;
       finding.what += fmt::format("; {} and the golden op were paired by their order alone (--mapping FILE pairs them)",
                                   op.target.front()->op_name);

@@ -46,11 +46,7 @@ bool is_rounding_of_a_guess(const CompareFinding& finding) {
 
 // A norm in training writes its running statistics, and computes nothing from them.
 bool reads_values_of(const ComparedOp& op, const ComparedTensor& input) {
-  const CatalogOp& call = *op.target.front();
-  if (input.target->slot < 3 || !is_batch_norm(shared_type(call.op_type)) || call.attributes == nullptr) return true;
-  const Attribute* training = attribute_of(call, "training");
-  if (training == nullptr) training = attribute_of(call, "train");
-  return training == nullptr || training->integers.empty() || training->integers.front() == 0;
+  return input.target->slot < 3 || !normalises_by_batch(*op.target.front());
 }
 
 // Of the ops of the step, none computes something from it.

@@ -15,6 +15,7 @@
 #include "ask/compare/loss_parts.h"
 #include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -114,6 +115,27 @@ std::uint32_t scaled_by(const CompareFacts& facts, Gradient mine, Gradient golde
   return is_of_backward(facts.target, mine) ? factor_of_backward(facts, factor) : mine.from;
 }
 
+// A norm that takes the mean and the variance of a part of the batch, and in the other run those of all of it: no factor
+// makes up for that. `gradient`: how the gradient differs.
+bool report_norm_of_parts(const CompareFacts& facts, StepFindings& findings, std::string_view gradient) {
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    if (op.target.size() != 1 || op.golden.size() != 1) continue;
+    if (!normalises_by_batch(*op.target[0]) || !normalises_by_batch(*op.golden[0])) continue;
+    const CompareOp &mine = facts.target.ops[op.target_index], &theirs = facts.golden.ops[op.golden_index];
+    if (mine.inputs.empty() || theirs.inputs.empty()) continue;
+    const CatalogTensor &read = *mine.inputs[0].tensor, &golden = *theirs.inputs[0].tensor;
+    if (read.shape.empty() || golden.shape.empty() || read.shape[0] == golden.shape[0]) continue;
+    CompareFinding& finding =
+        findings.add(FindingKind::changed, op, op.target[0], false, nullptr,
+                     fmt::format("normalises by the mean and the variance of {} rows, in the golden run of {}: the "
+                                 "optimizer {}",
+                                 read.shape[0], golden.shape[0], gradient));
+    finding.of_other_batches = true;
+    return true;
+  }
+  return false;
+}
+
 void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
                      bool is_certain, std::optional<double> factor) {
   if (!is_certain) what += "; the batches have other sizes, and perhaps other rows";
@@ -181,6 +203,7 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
   const auto with_factor =
       std::ranges::find_if(others, [](const OtherGradient& one) { return one.factor.has_value(); });
   if (!all_by_one && report_uneven_parts(facts, findings, what)) return all;
+  if (!all_by_one && report_norm_of_parts(facts, findings, what)) return all;
   const std::uint32_t scaling =
       all_by_one ? scaled_by(facts, first.mine, theirs.find(first.name)->second, *with_factor->factor) : kNoOp;
   if (scaling != kNoOp && is_begin_of_backward(facts.target, scaling)) {
@@ -205,7 +228,11 @@ bool leave_other_batches_out(const CompareFacts& facts, StepFindings& findings) 
     return false;
   }
   std::erase_if(findings.all(), [](const CompareFinding& finding) {
-    return finding.kind != FindingKind::parameter || is_gradient_name(finding.tensor->target->parameter);
+    if (finding.kind != FindingKind::parameter) return true;
+    // A norm counts the parts of the batch that it has seen.
+    const CatalogTensor& parameter = *finding.tensor->target;
+    const bool counts = !is_floating(parameter.dtype) && element_count(parameter.shape) == 1;
+    return counts || is_gradient_name(parameter.parameter);
   });
   if (!compare_gradients(facts, findings)) return true;
   findings.clear_notes();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ask/compare/compare_words.h"
 #include "ground/base/shape.h"
 
 namespace sonde {
@@ -46,6 +47,28 @@ const TensorDifference* known_difference(const CompareFacts& facts, const GroupI
     input = &before.front();
   }
   return nullptr;
+}
+
+// Other arguments may do in one what another op does in the other, as pad beside `padding`. A result of the same shape
+// shows whether another size of what they read matters.
+bool are_called_alike(const CompareFacts& facts, std::uint32_t target, std::uint32_t golden) {
+  if (!attributes_apart(*facts.target.ops[target].op, *facts.golden.ops[golden].op).empty()) return false;
+  for (const CatalogTensor* mine : facts.target.ops[target].outputs) {
+    const CatalogTensor* theirs = facts.golden.output(golden, mine->slot);
+    if (theirs != nullptr && mine->has_shape && theirs->has_shape && mine->shape == theirs->shape) return true;
+  }
+  return false;
+}
+
+// An op of one side alone is between: it reads what the other side's op reads directly.
+bool is_one_resized(const CompareFacts& facts, const CompareInput& target, const CompareInput& golden) {
+  if (target.from == kNoOp || golden.from == kNoOp) return false;
+  const bool in_golden = facts.pairs.is_free_golden(golden.from);
+  if (in_golden == facts.pairs.is_alone(false, target.from)) return false;
+  const CompareOp& between = in_golden ? facts.golden.ops[golden.from] : facts.target.ops[target.from];
+  return std::ranges::any_of(between.inputs, [&](const CompareInput& read) {
+    return in_golden ? facts.pairs.same_producer(target, read) : facts.pairs.same_producer(read, golden);
+  });
 }
 
 }  // namespace
@@ -107,6 +130,13 @@ std::vector<PairedInput> pair_inputs(const CompareFacts& facts, const Group& tar
       const bool is_read = a.input->is_read && b.input->is_read;
       return a.input->tensor->slot == b.input->tensor->slot && is_read &&
              (from_outside || facts.pairs.same_producer(*a.input, *b.input));
+    });
+  }
+  if (one_type && are_called_alike(facts, target[0], golden[0])) {
+    // One side alone first selects, packs or joins what it reads: the other reads all of it.
+    pass([&](const GroupInput& a, const GroupInput& b) {
+      return a.input->tensor->slot == b.input->tensor->slot && a.input->is_read && b.input->is_read &&
+             is_one_resized(facts, *a.input, *b.input);
     });
   }
   for (PairedInput& pair : pairs) pair.difference = known_difference(facts, pair.target, pair.golden);

@@ -45,6 +45,56 @@ bool is_left_over(const CompareFacts& facts, std::uint32_t from, const TensorDif
   return !is_beyond(read, allowance.rounding);
 }
 
+// The op that last wrote in place what is read, through views and copies of it; kNoOp: none did.
+std::uint32_t writer_in_place(const CompareSide& side, std::uint32_t from) {
+  for (std::size_t i = 0; i < kLongestChain && from != kNoOp; ++i) {
+    const CompareOp& op = side.ops[from];
+    if (op.in_place) return from;
+    if (op.kind != OpKind::copy || op.inputs.empty()) return kNoOp;
+    from = op.inputs.front().from;
+  }
+  return kNoOp;
+}
+
+// The op without a counterpart that made the memory, as a clone; null: none did.
+const CatalogOp* maker_alone(const CompareFacts& facts, bool in_golden, std::uint32_t from) {
+  const CompareSide& side = facts.side(in_golden);
+  for (std::size_t i = 0; i < kLongestChain && from != kNoOp; ++i) {
+    const CompareOp& op = side.ops[from];
+    const bool is_alone = in_golden ? facts.pairs.is_free_golden(from) : facts.pairs.is_alone(false, from);
+    if (is_alone && !is_view(*op.op)) return op.op;
+    if (op.kind != OpKind::copy || op.inputs.empty()) return nullptr;
+    from = op.inputs.front().from;
+  }
+  return nullptr;
+}
+
+// Before this op both run one that writes in place, and in one of the two alone it writes what is read here: in the other
+// it works on other memory.
+bool report_write_to_copy(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op,
+                          const PairedInput& input, const ComparedTensor& shown) {
+  const std::uint32_t mine = writer_in_place(facts.target, input.target.input->from);
+  const std::uint32_t theirs = writer_in_place(facts.golden, input.golden.input->from);
+  const bool in_target = mine != kNoOp;
+  if (in_target == (theirs != kNoOp)) return false;
+  const ComparedOp* writer = in_target ? facts.pairs.of_target(mine) : facts.pairs.of_golden(theirs);
+  if (writer == nullptr || writer->target.size() != 1 || writer->golden.size() != 1) return false;
+  if (writer->target_index >= op.target_index || writer->golden_index >= op.golden_index) return false;
+  const CompareSide& other = facts.side(in_target);
+  const std::vector<CompareInput>& written = other.ops[in_target ? writer->golden_index : writer->target_index].inputs;
+  const CatalogOp* maker = written.empty() ? nullptr : maker_alone(facts, in_target, written.front().from);
+  const std::string place = fmt::format("what input.{} of {}{} reads", shown.target->slot, op.target.front()->op_name,
+                                        line_text(*op.target.front()));
+  const std::string elsewhere =
+      maker == nullptr ? "other memory" : fmt::format("what {}{} makes", maker->op_name, line_text(*maker));
+  CompareFinding& finding =
+      findings.add(FindingKind::wiring, *writer, writer->target.front(), false, nullptr,
+                   fmt::format("writes in place {}; in the golden dump it writes {}: {}", in_target ? place : elsewhere,
+                               in_target ? elsewhere : place, difference_text(FindingKind::wiring, shown)));
+  finding.certain = true;
+  return true;
+}
+
 void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                    ComparedTensor& shown) {
   const std::uint32_t from = input.target.input->from, theirs = input.golden.input->from;
@@ -53,11 +103,12 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
   const bool missing = theirs != kNoOp && facts.pairs.is_free_golden(theirs);
   const std::string numbers = difference_text(FindingKind::wiring, shown);
   const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->op_name);
-  const std::uint32_t mine = inserted ? facts.pairs.first_alone_before(false, from) : kNoOp;
+  const bool is_resized = !input.difference->same_shape;  // by the op directly before
+  const std::uint32_t mine = !inserted ? kNoOp : is_resized ? from : facts.pairs.first_alone_before(false, from);
   // If both have ops of their own here, one that only moves or casts is not the cause of what the other computes.
   const bool is_cast =
       missing && moves_or_casts(facts.golden.ops[theirs].kind);  // what it moves or casts was computed before
-  const std::uint32_t other = is_cast ? facts.pairs.first_alone_before(true, theirs) : theirs;
+  const std::uint32_t other = is_cast && !is_resized ? facts.pairs.first_alone_before(true, theirs) : theirs;
   const bool only_moves = inserted && missing && moves_or_casts(facts.target.ops[mine].kind) &&
                           !moves_or_casts(facts.golden.ops[other].kind);
   const CatalogOp* alone = inserted && !only_moves ? facts.target.ops[mine].op
@@ -70,6 +121,7 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
         findings.add(FindingKind::inserted, op, facts.target.ops[mine].op, false, &shown,
                      fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
     finding.shows_in_reader = shows;
+    finding.certain = is_resized;  // one reads elements that the other does not
     return;
   }
   if (missing) {
@@ -77,9 +129,11 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
                                            fmt::format("has no counterpart in the target, which changes {}{}: {}", slot,
                                                        line_text(*op.target.front()), numbers));
     finding.shows_in_reader = shows;
+    finding.certain = is_resized;  // one reads elements that the other does not
     return;
   }
   if (left == nullptr && from != kNoOp) return;
+  if (report_write_to_copy(facts, findings, op, input, shown)) return;
   const auto place = [](const CompareSide& side, const CompareInput& of) {
     if (of.from == kNoOp) return of.tensor->parameter.empty() ? "outside the step" : std::string(of.tensor->parameter);
     const CompareOp& producer = side.ops[of.from];
@@ -116,6 +170,7 @@ void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp&
   const bool shows = (op.verdict == OpVerdict::propagated || op.verdict == OpVerdict::introduced) &&
                      (!is_finite || result >= kShare * read.relative());
   if (op.verdict == OpVerdict::identical || (!in_its_place && !shows)) return;
+  if (!read.same_shape && op.verdict == OpVerdict::within_tolerance) return;  // what one reads more has no effect
   if (read.same_shape) {
     Bound bound = allowance_of_parameter(read, facts.seen.now, facts.options.tolerance);
     if (!facts.other_precision && epsilon_of(read.dtype) > epsilon_of(read.golden_dtype)) bound = {};

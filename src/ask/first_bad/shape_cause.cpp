@@ -89,7 +89,7 @@ double repeats_of(const SlotValues* labels, std::int64_t sample, double length) 
 }
 
 // Every label needs a frame. With fewer no path has these labels, and the loss is infinite.
-bool ctc_cause(OpValues& values, Cause& cause) {
+bool ctc_cause(OpValues& values, BadKind bad, Cause& cause) {
   if (values.work() != OpWork::ctc_loss) return false;
   const auto frames = lengths_of(values, 2, "input_lengths"), labels = lengths_of(values, 3, "target_lengths");
   if (!frames || !labels) return false;
@@ -106,17 +106,24 @@ bool ctc_cause(OpValues& values, Cause& cause) {
     }
     if (!frames->each.empty()) return false;
   }
-  if (frames->least >= labels->most) return false;
+  const double spare = frames->least - labels->most;
+  // Of finite numbers nothing else makes the loss infinite.
+  if (spare >= 0 && (bad != BadKind::inf || spare >= labels->most - 1 || values.reads_bad())) return false;
   cause.why =
-      fmt::format("a sample has {} frames, and one has {} labels: with fewer frames than labels no path has them",
-                  number_text(frames->least), number_text(labels->most));
+      spare < 0
+          ? fmt::format("a sample has {} frames, and one has {} labels: with fewer frames than labels no path has them",
+                        number_text(frames->least), number_text(labels->most))
+          : fmt::format(
+                "a sample has {} frames, and one has {} labels: no path has them if more than {} of them are "
+                "like the label before, since a blank comes between",
+                number_text(frames->least), number_text(labels->most), number_text(spare));
   return cause.explained = cause.pole = true;
 }
 
 }  // namespace
 
 bool shape_cause(OpValues& values, BadKind bad, Cause& cause) {
-  return empty_cause(values, bad, cause) || spread_cause(values, bad, cause) || ctc_cause(values, cause);
+  return empty_cause(values, bad, cause) || spread_cause(values, bad, cause) || ctc_cause(values, bad, cause);
 }
 
 }  // namespace sonde

@@ -12,17 +12,27 @@
 #include "face/report/line_kind.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
+#include "ground/base/ranges_text.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kHealthyShown = 12;
 constexpr std::size_t kPathShown = 8;
+constexpr std::size_t kAlikeShown = 6;
 constexpr std::size_t kRanksShown = 4;
 
 std::string last_part(const std::string& name) {
   const std::size_t slash = name.rfind('/');
   return slash == std::string::npos ? name : name.substr(slash + 1);
+}
+
+// Of the backward pass with the operator whose derivative it belongs to: `Grad_div/div-op0`.
+std::string last_parts(const std::string& name) {
+  const std::string last = last_part(name);
+  if (last.size() == name.size()) return last;
+  const std::string parent = last_part(name.substr(0, name.size() - last.size() - 1));
+  return parent.starts_with("Grad_") ? parent + "/" + last : last;
 }
 
 std::string path_text(const FirstBad& report) {
@@ -57,9 +67,9 @@ std::string counts_text(const std::optional<KnownStatistics>& statistics) {
 
 std::vector<std::string> healthy_cells(const HealthyInfinity& healthy) {
   std::vector<std::string> absorbers;
-  for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
+  for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_parts(name));
   const bool outside = healthy.tensor.side == Side::input && !healthy.tensor.parameter.empty();
-  return {outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
+  return {outside ? healthy.tensor.parameter : last_parts(name_of(healthy.tensor)),
           counts_text(healthy.tensor.statistics), healthy.how,
           absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), short_line(healthy.code)};
 }
@@ -175,25 +185,72 @@ std::string how_to_see_more(const FirstBad& report) {
 
 std::string place_text(const Code& code) { return code.source_file.empty() ? "" : ", " + printable(short_line(code)); }
 
+bool is_of_one_line(const Finding& a, const Finding& b) {
+  return a.code.source_line == b.code.source_line && a.code.source_file == b.code.source_file && a.why == b.why;
+}
+
+// Findings of one line with one reason, as those of a loop over the layers, are one block.
+std::string findings_text(const FirstBad& report) {
+  std::vector<std::vector<const Finding*>> blocks;
+  for (const Finding& finding : report.findings) {
+    const auto block = std::ranges::find_if(blocks, [&](const auto& one) {
+      return !finding.code.source_file.empty() && is_of_one_line(*one.front(), finding);
+    });
+    if (block == blocks.end()) {
+      blocks.push_back({&finding});
+    } else {
+      block->push_back(&finding);
+    }
+  }
+  std::string text;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i == 1) text += "\nalso wrong in this step:\n";
+    const Finding& first = *blocks[i].front();
+    text += i == 0 ? marked(LineKind::bad, page_of(first, "first bad: ")) : page_of(first);
+    std::vector<std::string> others;
+    for (std::size_t j = 1; j < std::min(blocks[i].size(), kAlikeShown + 1); ++j)
+      others.push_back(last_part(blocks[i][j]->tensor.op_name));
+    if (blocks[i].size() > kAlikeShown + 1)
+      others.push_back(fmt::format("and {} more (--json)", blocks[i].size() - kAlikeShown - 1));
+    if (!others.empty()) text += fmt::format("  {:<11} {}\n", "likewise", printable(joined(others, ", ")));
+    if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
+  }
+  return text;
+}
+
+// An aside of each step is one line.
+std::string asides_text(const FirstBad& report) {
+  std::vector<std::pair<const Finding*, std::vector<std::uint64_t>>> asides;
+  for (const Finding& finding : report.asides) {
+    const auto known = std::ranges::find_if(asides, [&](const auto& aside) {
+      return aside.first->tensor.op_name == finding.tensor.op_name && is_of_one_line(*aside.first, finding);
+    });
+    if (known == asides.end()) {
+      asides.push_back({&finding, {finding.step}});
+    } else {
+      known->second.push_back(finding.step);
+    }
+  }
+  std::string text;
+  for (const auto& [finding, steps] : asides) {
+    const std::string numbers = ranges_text(steps);
+    text += marked(LineKind::doubt, fmt::format("aside: {}: {} (step{} {}{}); nothing that is trained reads it\n",
+                                                printable(finding->tensor.op_name), printable(finding->why),
+                                                numbers == std::to_string(steps.front()) ? "" : "s", numbers,
+                                                place_text(finding->code)));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string text_of(const FirstBad& report, std::size_t width) {
-  std::string text;
-  for (std::size_t i = 0; i < report.findings.size(); ++i) {
-    if (i == 1) text += "\nalso wrong in this step:\n";
-    text += i == 0 ? marked(LineKind::bad, page_of(report.findings[i], "first bad: ")) : page_of(report.findings[i]);
-    if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
-  }
-  text += ranks_text(report);
+  std::string text = findings_text(report) + ranks_text(report);
   for (const Finding& finding : report.expected) {
     text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
                         printable(finding.tensor.op_name), printable(finding.why), finding.step);
   }
-  for (const Finding& finding : report.asides) {
-    text += marked(LineKind::doubt, fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n",
-                                                printable(finding.tensor.op_name), printable(finding.why), finding.step,
-                                                place_text(finding.code)));
-  }
+  text += asides_text(report);
   if (report.findings.empty()) {
     const std::string unfinished = unfinished_text(report);
     const bool is_sure = unfinished.empty() && report.complete;
