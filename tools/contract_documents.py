@@ -40,9 +40,9 @@ def _table(contract: Contract, type: Type, heading: str) -> str:
     for member in type.members:
         words = [word for part in parts(member.type) for word in contract.enums.get(part, ())]
         missing = [f"`{word}`" for word in words if f"`{word}`" not in member.meaning]
-        meaning = (
-            f"{member.meaning}: {', '.join(missing)}" if missing and len(missing) == len(words) else member.meaning
-        )
+        meaning = member.meaning
+        if missing and len(missing) == len(words):  # the words of an enumeration say what it is
+            meaning = ", ".join(missing) if meaning == "what it is" else f"{meaning}: {', '.join(missing)}"
         mark = " *" if member.left_out else ""
         name = f"members of {member.type}" if member.merged else f"`{member.name}`{mark}"
         lines.append(f"| {name} | {'' if member.merged else f'`{member.type}`'} | {meaning} |")

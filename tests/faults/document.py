@@ -2,12 +2,14 @@
 
 import collections
 import pathlib
+import re
 import textwrap
 
 from cases import OVERFLOW, STATISTICS, TENSORS
 from judge import OF_FAULTS, OF_HEALTHY
 
 WIDTH = 120
+WIDEST = 160  # of a line of a document
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "accuracy.md"
 PLANTED = "score.py --write"  # the names of the document's two parts
 REPORTED = "score.py --write, reports"
@@ -117,4 +119,11 @@ def replace(document, name, content):
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     text = document.read_text()
     before, after = text.split(begin)[0], text.split(end)[1]
-    document.write_text(f"{before}{begin}\n{content}\n{end}{after}")
+    document.write_text(f"{before}{begin}\n{narrow(content)}\n{end}{after}")
+
+
+def narrow(content):
+    """A table that is too wide for a document keeps its words and loses its padding."""
+    if max(map(len, content.splitlines()), default=0) <= WIDEST:
+        return content
+    return re.sub(r" {2,}\|", " |", re.sub(r"-{4,}", "---", content))

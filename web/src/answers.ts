@@ -34,7 +34,7 @@ export interface Code {
   readonly source_line: number; // the line in it; 0: unknown
   readonly function: string; // the function around the line
   readonly lines: readonly Line[]; // the line and its neighbours
-  readonly called_from?: Caller; // of a line in a library: the innermost line of the program itself that led there; of a function that several lines call: the line that called it
+  readonly called_from?: Caller; // of a line in a library: the program's innermost line that led there; of a function of several callers: the line that called it
 }
 
 // A tensor that a finding is about, or points to.

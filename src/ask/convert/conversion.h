@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ask/convert/convert.h"
@@ -51,16 +52,55 @@ struct ConvertTarget {
   std::optional<Reformat> plan;
 };
 
-class Conversion {
+// Converts tensors of a file one by one: chooses their formats and names, and writes them. Throws Lost.
+class TensorConversion {
  public:
-  Conversion(const std::filesystem::path& file, const std::filesystem::path& directory, const ConvertSpec& spec,
-             Converted& done)
+  TensorConversion(const std::filesystem::path& file, const std::filesystem::path& directory, const ConvertSpec& spec,
+                   Converted& done)
       : file_(file),
         directory_(directory),
         base_(file.filename()),
         name_(spec.name.empty() ? base_ : spec.name),
         spec_(spec),
         done_(done) {}
+
+  // As the file has it, for MindSpore's names.
+  void set_op_name(std::string op_name) { op_name_ = std::move(op_name); }
+  void convert(const StoredTensor& tensor);
+  ConvertTarget target(const StoredTensor& tensor);
+  void write_elements(const std::string& name, const ElementStream& stream, const std::vector<std::int64_t>& shape);
+  void write_bytes(const std::string& name, std::string_view suffix, std::string_view bytes);
+  std::string_view suffix() const;  // of a file with a tensor
+
+ private:
+  void check_nz(const StoredTensor& tensor, const std::vector<std::int64_t>& wanted) const;
+  std::optional<LogicalShape> real_shape(const StoredTensor& tensor);
+  void convert_custom(const StoredTensor& tensor);
+  void write(const StoredTensor& tensor, const ConvertTarget& target);
+  std::string parameter(const StoredTensor& tensor, const ConvertTarget& target) const;
+  void note(const std::string& what, const std::string& text) {
+    done_.notes.push_back(fmt::format("'{}': {}: {}", file_.string(), what, text));
+  }
+
+  const std::filesystem::path& file_;
+  const std::filesystem::path& directory_;
+  const std::string base_, name_;
+  const ConvertSpec& spec_;
+  Converted& done_;
+  std::string op_name_;
+};
+
+// One file.
+class Conversion {
+ public:
+  Conversion(const std::filesystem::path& file, const std::filesystem::path& directory, const ConvertSpec& spec,
+             Converted& done)
+      : file_(file),
+        base_(file.filename()),
+        name_(spec.name.empty() ? base_ : spec.name),
+        spec_(spec),
+        done_(done),
+        tensors_(file, directory, spec, done) {}
 
   void container();
   void npy();
@@ -75,30 +115,16 @@ class Conversion {
   void check_slots(const Container& container);
   StoredTensor stored(const ContainerTensor& tensor, bool is_input, std::uint32_t slot,
                       const std::vector<std::int64_t>* slice) const;
-  ConvertTarget target(const StoredTensor& tensor);
-  void check_nz(const StoredTensor& tensor, const std::vector<std::int64_t>& wanted) const;
-  std::optional<LogicalShape> real_shape(const StoredTensor& tensor);
-  void convert(const StoredTensor& tensor);
-  void convert_custom(const StoredTensor& tensor);
-  void write(const StoredTensor& tensor, const ConvertTarget& target);
-  std::string parameter(const StoredTensor& tensor, const ConvertTarget& target) const;
-  std::string_view suffix() const;
-  void write_elements(const std::string& name, const ElementStream& stream, const std::vector<std::int64_t>& shape);
-  void write_bytes(const std::string& name, std::string_view suffix, std::string_view bytes);
   template <typename Body>
   void guarded(const std::string& what, const Body& body);
   void lose(ConvertFault fault, std::string what, const std::string& message);
-  void note(const std::string& what, const std::string& text) {
-    done_.notes.push_back(fmt::format("'{}': {}: {}", file_.string(), what, text));
-  }
 
   const std::filesystem::path& file_;
-  const std::filesystem::path& directory_;
   const std::string base_, name_;
   const ConvertSpec& spec_;
   Converted& done_;
+  TensorConversion tensors_;
   MappedFile mapped_;
-  std::string op_name_;
 };
 
 std::string format_text(Format format);  // its name, else its number

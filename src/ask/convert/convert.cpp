@@ -88,7 +88,7 @@ void Conversion::container() {
   if (!container) {
     return lose(ConvertFault::damaged, "", cannot_read(file_, ErrorCode::corrupt, container.error().message).message);
   }
-  op_name_ = container->op_name;
+  tensors_.set_op_name(container->op_name);
   if (container->is_nano && container->total_bytes != mapped_.bytes()) {
     lose(ConvertFault::size_mismatch, "",
          cannot_read(
@@ -154,7 +154,7 @@ void Conversion::side(const Container& container, bool is_input, const std::opti
     if (tensor.is_cut) {
       lose(ConvertFault::damaged, what, "the file ends before it does");
     } else {
-      guarded(what, [&] { convert(stored(tensor, is_input, slot, slice)); });
+      guarded(what, [&] { tensors_.convert(stored(tensor, is_input, slot, slice)); });
     }
   }
 }
@@ -200,7 +200,7 @@ void Conversion::overflow(const Container& container) {
         const bool is_unknown = record.error().code == ErrorCode::unsupported;
         throw Lost{is_unknown ? ConvertFault::not_a_record : ConvertFault::damaged, record.error().message};
       }
-      write_bytes(fmt::format("{}.output.{}.json", base_, slot), ".json", record->json);
+      tensors_.write_bytes(fmt::format("{}.output.{}.json", base_, slot), ".json", record->json);
     });
   }
 }
@@ -214,8 +214,8 @@ void Conversion::extras(const Container& container) {
         continue;
       }
       guarded(fmt::format("{}.{}", what, i), [&] {
-        write_bytes(fmt::format("{}.{}.{}.bin", base_, what, i), ".bin",
-                    mapped_.text().substr(extra.offset, extra.bytes));
+        tensors_.write_bytes(fmt::format("{}.{}.{}.bin", base_, what, i), ".bin",
+                             mapped_.text().substr(extra.offset, extra.bytes));
       });
     }
   };
@@ -243,7 +243,7 @@ void Conversion::npy() {
     tensor.shape.assign(view.shape.begin(), view.shape.end());
     tensor.count = view.elements();
     tensor.data = copy.empty() ? view.data : copy.data();
-    convert(tensor);
+    tensors_.convert(tensor);
   });
 }
 
@@ -269,11 +269,12 @@ void Conversion::raw() {
     stored.data = view.data;
     const bool is_image = named.format == "DefaultFormat" && stored.shape.size() == 4;
     stored.format = is_image ? Format::nchw : format_from_name(named.format).value_or(Format::nd);
-    const ConvertTarget made = target(stored);
+    const ConvertTarget made = tensors_.target(stored);
     const auto stream = ElementStream::make(stored.data, stored.data_type, stored.elements, stored.count, made.plan);
     if (!stream) throw Lost{ConvertFault::conversion, stream.error().message};
     const std::string sizes = made.is_converted ? fmt::format(".{}", fmt::join(made.shape, "x")) : "";
-    write_elements(fs::path(base_).stem().string() + sizes + std::string(suffix()), *stream, made.shape);
+    tensors_.write_elements(fs::path(base_).stem().string() + sizes + std::string(tensors_.suffix()), *stream,
+                            made.shape);
   });
 }
 

@@ -42,7 +42,7 @@ std::string format_text(Format format) {
 // --- formats ---------------------------------------------------------------------------------------------------------
 
 // FRACTAL_NZ does not describe its padding: a shape is trusted only if it leaves no block empty.
-void Conversion::check_nz(const StoredTensor& tensor, const Shape& wanted) const {
+void TensorConversion::check_nz(const StoredTensor& tensor, const Shape& wanted) const {
   const auto refuse = [&] {
     throw Lost{ConvertFault::wrong_shape, fmt::format("FRACTAL_NZ {} cannot be {}", shape_text(tensor.shape, '(', ')'),
                                                       shape_text(wanted, '(', ')'))};
@@ -62,7 +62,7 @@ void Conversion::check_nz(const StoredTensor& tensor, const Shape& wanted) const
   }
 }
 
-std::optional<LogicalShape> Conversion::real_shape(const StoredTensor& tensor) {
+std::optional<LogicalShape> TensorConversion::real_shape(const StoredTensor& tensor) {
   const Format to = *spec_.format;
   if (!spec_.shape.empty()) {
     if (is_blocked(to)) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<LogicalShape> Conversion::real_shape(const StoredTensor& tensor) {
   return real;
 }
 
-ConvertTarget Conversion::target(const StoredTensor& tensor) {
+ConvertTarget TensorConversion::target(const StoredTensor& tensor) {
   if (!spec_.format) return {tensor.shape, tensor.format, false, std::nullopt};
   const Format to = *spec_.format;
   const bool is_image = tensor.format == Format::nchw || tensor.format == Format::nhwc || tensor.format == Format::hwcn;
@@ -117,7 +117,7 @@ ConvertTarget Conversion::target(const StoredTensor& tensor) {
   return target;
 }
 
-void Conversion::convert_custom(const StoredTensor& tensor) {
+void TensorConversion::convert_custom(const StoredTensor& tensor) {
   CustomConversions& custom = *spec_.custom;
   CustomConversions::Request request{tensor.format, *spec_.format,
                                      tensor.shape,  spec_.shape.empty() ? tensor.original_shape : spec_.shape,
@@ -164,7 +164,7 @@ void Conversion::convert_custom(const StoredTensor& tensor) {
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
-void Conversion::convert(const StoredTensor& tensor) {
+void TensorConversion::convert(const StoredTensor& tensor) {
   if (spec_.format && spec_.custom != nullptr && spec_.custom->has(tensor.format, *spec_.format)) {
     return convert_custom(tensor);
   }
@@ -179,7 +179,7 @@ void Conversion::convert(const StoredTensor& tensor) {
   write(tensor, made);
 }
 
-std::string_view Conversion::suffix() const {
+std::string_view TensorConversion::suffix() const {
   switch (spec_.type) {
     case ConvertedType::bin:
       return ".bin";
@@ -190,7 +190,7 @@ std::string_view Conversion::suffix() const {
   }
 }
 
-std::string Conversion::parameter(const StoredTensor& tensor, const ConvertTarget& target) const {
+std::string TensorConversion::parameter(const StoredTensor& tensor, const ConvertTarget& target) const {
   const std::string_view side = tensor.is_input ? "input" : "output";
   if (spec_.type == ConvertedType::msnpy) {
     std::string base = base_;
@@ -210,7 +210,7 @@ std::string Conversion::parameter(const StoredTensor& tensor, const ConvertTarge
   return fmt::format("{}.{}{}", base, fmt::join(target.shape, "x"), suffix());
 }
 
-void Conversion::write(const StoredTensor& tensor, const ConvertTarget& target) {
+void TensorConversion::write(const StoredTensor& tensor, const ConvertTarget& target) {
   const auto stream = ElementStream::make(tensor.data, tensor.data_type, tensor.elements, tensor.count, target.plan);
   if (!stream) throw Lost{ConvertFault::conversion, stream.error().message};
   std::string name = parameter(tensor, target);
@@ -218,7 +218,7 @@ void Conversion::write(const StoredTensor& tensor, const ConvertTarget& target) 
   write_elements(name, *stream, target.shape);
 }
 
-void Conversion::write_elements(const std::string& name, const ElementStream& stream, const Shape& shape) {
+void TensorConversion::write_elements(const std::string& name, const ElementStream& stream, const Shape& shape) {
   const fs::path path = directory_ / fitting_name(directory_, name, suffix());
   std::string head;
   PtFrame frame;
@@ -256,7 +256,7 @@ void Conversion::write_elements(const std::string& name, const ElementStream& st
   throw Lost{ConvertFault::cannot_write, io_error("write", path, error_number).message};
 }
 
-void Conversion::write_bytes(const std::string& name, std::string_view suffix, std::string_view bytes) {
+void TensorConversion::write_bytes(const std::string& name, std::string_view suffix, std::string_view bytes) {
   const fs::path path = directory_ / fitting_name(directory_, name, suffix);
   std::error_code ignored;
   fs::remove(path, ignored);

@@ -336,7 +336,7 @@ void FindingWriter::explain_scale() {
   const std::string why = why_no_scale_helps(search_, root_);
   if (why.empty()) return;
   finding_.evidence.push_back("the loss scaler skipped the step, and no scale helps: " + why);
-  doubted_ = doubted_ || search_.is_stuck();
+  doubted_ = doubted_ || is_stuck(search_.skips());
 }
 
 void FindingWriter::explain_unwritten() {

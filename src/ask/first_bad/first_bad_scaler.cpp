@@ -22,9 +22,9 @@ std::optional<double> true_value(const Cause& cause) {
 
 }  // namespace
 
-bool RankSearch::is_stuck() const {
-  if (skips_.scale && *skips_.scale <= 1 && skips_.count > 1) return true;
-  return skips_.count >= kMostSkips && skips_.scale.value_or(1) <= kLowScale;
+bool is_stuck(const RankSearch::Skips& skips) {
+  if (skips.scale && *skips.scale <= 1 && skips.count > 1) return true;
+  return skips.count >= kMostSkips && skips.scale.value_or(1) <= kLowScale;
 }
 
 std::string why_no_scale_helps(RankSearch& search, const Root& root) {
@@ -43,8 +43,8 @@ std::string why_no_scale_helps(RankSearch& search, const Root& root) {
       return fmt::format("with the scale 1 the value would be {}", number_text(*value / *scale));
     }
   }
-  if (!search.is_stuck()) return "";
   const RankSearch::Skips& skips = search.skips();
+  if (!is_stuck(skips)) return "";
   return fmt::format("steps {} to {} were skipped one after another{}", skips.first_step, search.step().id.number,
                      skips.scale ? fmt::format(", the last at the scale {}", number_text(*skips.scale)) : "");
 }

@@ -61,7 +61,6 @@ class RankSearch {
     std::optional<double> scale;  // the last one
   };
   const Skips& skips() const { return skips_; }
-  bool is_stuck() const;  // a smaller scale should have helped by now
 
  private:
   bool look_at(std::size_t step, RankFacts& facts);
@@ -101,6 +100,7 @@ bool ran_in_pynative_mode(const CatalogRank& rank);
 
 // Why no loss scale removes an infinity that made the scaler skip the step; empty: a smaller one does, or nobody knows.
 std::string why_no_scale_helps(RankSearch& search, const Root& root);
+bool is_stuck(const RankSearch::Skips& skips);  // a smaller scale should have helped by now
 
 // The text for one root; with the lines of code around it.
 Finding finding_of(RankSearch& search, const Root& root);

@@ -9,6 +9,14 @@ namespace {
 constexpr std::uint32_t kTraining = 0;
 constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
+bool by_optimizer(StepRule rule, bool optimizer_alive) {
+  return rule == StepRule::optimizer || (rule == StepRule::automatic && optimizer_alive);
+}
+
+bool any_begun(const auto& counters) {
+  return std::ranges::any_of(counters, [](const auto& counter) { return counter.begun > 0; });
+}
+
 }  // namespace
 
 StepClock::StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration, bool by_request)
@@ -51,14 +59,6 @@ StepClock::QuietSteps StepClock::quiet_steps(Quiet kind) const {
   return {graph, graph == 0 ? 0 : counter_[graph].begun};
 }
 
-bool StepClock::by_optimizer(bool optimizer_alive) const {
-  return rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
-}
-
-bool StepClock::any_begun() const {
-  return std::ranges::any_of(counter_, [](const Counter& counter) { return counter.begun > 0; });
-}
-
 // As if the program began here.
 void StepClock::forget(std::vector<StepChange>& changes) {
   if (!std::exchange(provisional_, false)) return;
@@ -85,7 +85,7 @@ bool StepClock::root_called(bool has_parameters, std::vector<StepChange>& change
     return true;
   }
   if (root_seen_ || bare_ || waits_) return false;
-  if (!any_begun()) provisional_ = true;
+  if (!any_begun(counter_)) provisional_ = true;
   bare_root_seen_ = true;
   return true;
 }
@@ -103,11 +103,11 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
   if (const std::uint32_t graph = evaluations().graph) close(graph, changes);
   Counter& training = counter_[kTraining];
   const bool goes_on = std::exchange(by_operator_, false);
-  const bool ends = training.open && !goes_on && (stepped_ || !by_optimizer(optimizer_alive));
+  const bool ends = training.open && !goes_on && (stepped_ || !by_optimizer(rule_, optimizer_alive));
   close_references(training.open && !ends ? training.step : counter_[kTraining].next(initial_step_), changes);
   if (ends) close(kTraining, changes);
   if (!training.open) open(kTraining, changes);
-  if (by_optimizer(optimizer_alive) && calls_without_optimizer_) ++*calls_without_optimizer_;
+  if (by_optimizer(rule_, optimizer_alive) && calls_without_optimizer_) ++*calls_without_optimizer_;
   return changes;
 }
 
@@ -122,7 +122,7 @@ void StepClock::count_quiet(const QuietForward& forward, std::vector<StepChange>
   forward_since_step_ = true;
   quiet_ran_last_ = true;
   gap_.count(forward.root);
-  const bool of_training_step = by_optimizer(forward.optimizer_alive) && is_of_training_step(forward);
+  const bool of_training_step = by_optimizer(rule_, forward.optimizer_alive) && is_of_training_step(forward);
   if (counter_[kTraining].open && stepped_) {
     close_references(kNone, changes);
     close(kTraining, changes);
@@ -198,7 +198,7 @@ std::vector<StepChange> StepClock::autograd_started() {
 std::vector<StepChange> StepClock::operator_seen() {
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual || root_seen_ || waits_) return changes;
-  if (any_begun()) return changes;
+  if (any_begun(counter_)) return changes;
   provisional_ = true;
   open(kTraining, changes);
   by_operator_ = true;

@@ -134,13 +134,11 @@ class StepClock {
   void close(std::uint32_t graph, std::vector<StepChange>& changes);
   void close_references(std::uint64_t all_but, std::vector<StepChange>& changes);
   void open_quiet(Quiet kind, std::vector<StepChange>& changes);
-  bool by_optimizer(bool optimizer_alive) const;
   QuietSteps quiet_steps(Quiet kind) const;
   bool is_of_training_step(const QuietForward& forward);
   void count_quiet(const QuietForward& forward, std::vector<StepChange>& changes);
   bool root_called(bool has_parameters, std::vector<StepChange>& changes);
   void forget(std::vector<StepChange>& changes);
-  bool any_begun() const;
 
   StepRule rule_;
   StepSet chosen_;
