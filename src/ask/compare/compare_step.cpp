@@ -197,8 +197,9 @@ void StepComparer::report(ComparedOp& op, const Judged& judged, bool inputs_expl
 bool StepComparer::compare_target_again(std::uint32_t target) {
   const std::uint32_t original = target_originals_[target];
   if (original == kNoOp || pairs_.of_target(original) == nullptr) return false;
-  const std::uint32_t golden = pairs_.of_target(original)->golden_index;
-  if (golden == kNoOp || pairs_.are_apart(target, golden)) return false;
+  const ComparedOp& known = *pairs_.of_target(original);
+  const std::uint32_t golden = known.golden_index;
+  if (golden == kNoOp || known.target_index != original || pairs_.are_apart(target, golden)) return false;
   Judged judged = judge_.judge({target}, {golden}, MatchedBy::recomputation);
   look_at(pairs_.keep(std::move(judged.op), {target}, {}), judged);
   return true;
@@ -211,8 +212,9 @@ void StepComparer::compare_golden_again(std::uint32_t golden) {
     if (again == kNoOp || !pairs_.is_free_golden(again)) continue;
     const std::uint32_t original = golden_originals_[again];
     if (original == kNoOp || pairs_.of_golden(original) == nullptr) continue;
-    const std::uint32_t target = pairs_.of_golden(original)->target_index;
-    if (target == kNoOp || pairs_.are_apart(target, again)) continue;
+    const ComparedOp& known = *pairs_.of_golden(original);
+    const std::uint32_t target = known.target_index;
+    if (target == kNoOp || known.golden_index != original || pairs_.are_apart(target, again)) continue;
     compare_golden_again(again);
     Judged judged = judge_.judge({target}, {again}, MatchedBy::recomputation);
     look_at(pairs_.keep(std::move(judged.op), {}, {again}), judged);
@@ -221,6 +223,10 @@ void StepComparer::compare_golden_again(std::uint32_t golden) {
 
 void StepComparer::compare_op(std::uint32_t target) {
   if (pairs_.of_target(target) != nullptr) return;  // part of one before
+  if (pairs_.is_inside_block(target)) return;       // its end is compared
+  if (const OpBlock* block = pairs_.block_at(target)) {
+    return keep(judge_.judge(block->target, block->golden, MatchedBy::flow));
+  }
   const OpMatch match = pairs_.match_of(target);
   if (match.golden == kNoOp && compare_target_again(target)) return;
   if (match.golden != kNoOp) compare_golden_again(match.golden);

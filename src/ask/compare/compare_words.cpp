@@ -142,7 +142,7 @@ std::string place_text(std::uint64_t index, std::span<const std::int64_t> shape)
 std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
   if (!difference.same_shape) {
-    const bool is_read = tensor.target != nullptr && tensor.target->is_input;
+    const bool is_read = kind == FindingKind::wiring && tensor.target != nullptr && tensor.target->is_input;
     return fmt::format("{} {}, golden {}", is_read ? "its shape is" : "gives", shape_text(difference.shape, '(', ')'),
                        shape_text(difference.golden_shape, '(', ')'));
   }

@@ -212,7 +212,8 @@ std::vector<OpPair> without_effect(const CompareFacts& facts, const std::vector<
     const bool is_parameter = finding.kind == FindingKind::shape && finding.tensor->target->is_input;
     if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
     if (op.how == MatchedBy::recomputation) continue;
-    if (finding.kind == FindingKind::op && !facts.pairs.is_doubtful(op)) continue;
+    const bool is_block = op.target.size() != op.golden.size();
+    if (finding.kind == FindingKind::op && !is_block && !facts.pairs.is_doubtful(op)) continue;
     if (stays_without_effect(facts, finding) || is_for_later(facts.target, op.target_index)) continue;
     if (!effect_of(facts, finding).stays()) pairs.emplace_back(op.target_index, op.golden_index);
   }

@@ -2,9 +2,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
+#include "ask/compare/op_groups.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -25,6 +28,22 @@ struct LostBackward {
   std::uint32_t call = kNoOp;           // of the target: begins the backward that is not differentiated again
 };
 
+// By an op that ran forward on this side: the places on the other side where the same is computed.
+std::map<ForwardOrigin, std::set<ForwardOrigin>> counterparts(const CompareFacts& facts, bool in_golden) {
+  std::map<ForwardOrigin, std::set<ForwardOrigin>> places;
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    if (op.target.size() + op.golden.size() < 3 || op.target.empty() || op.golden.empty()) continue;
+    for (const std::uint32_t own : ops_of(facts.side(in_golden), in_golden ? op.golden : op.target,
+                                          in_golden ? op.golden_index : op.target_index)) {
+      for (const std::uint32_t other : ops_of(facts.side(!in_golden), in_golden ? op.target : op.golden,
+                                              in_golden ? op.target_index : op.golden_index)) {
+        places[place_of(facts.side(in_golden).ops[own])].insert(place_of(facts.side(!in_golden).ops[other]));
+      }
+    }
+  }
+  return places;
+}
+
 // Ops of `side` without a counterpart, whose forward op the other side has, too, but nothing of its backward.
 LostBackward lost_backward(const CompareFacts& facts, bool in_golden) {
   const CompareSide &side = facts.side(in_golden), &other = facts.side(!in_golden);
@@ -34,12 +53,19 @@ LostBackward lost_backward(const CompareFacts& facts, bool in_golden) {
     differentiated.insert(differentiated_by(op));
     if (phase_of(*op.op) == Phase::backward) backward.insert(place_of(op));
   }
+  const std::map<ForwardOrigin, std::set<ForwardOrigin>> same = counterparts(facts, in_golden);
+  const auto is_in = [&](const std::set<ForwardOrigin>& places, const ForwardOrigin& origin) {
+    const auto found = same.find(origin);
+    return places.contains(origin) ||
+           (found != same.end() &&
+            std::ranges::any_of(found->second, [&](const ForwardOrigin& place) { return places.contains(place); }));
+  };
   LostBackward lost;
   std::optional<ForwardOrigin> again;
   for (std::uint32_t at = 0; at < side.ops.size(); ++at) {
     const ForwardOrigin origin = differentiated_by(side.ops[at]);
     if (origin.type.empty() || !facts.pairs.is_alone(in_golden, at)) continue;
-    if (!there.contains(origin) || differentiated.contains(origin)) continue;
+    if (!is_in(there, origin) || is_in(differentiated, origin)) continue;
     lost.ops.push_back(at);
     if (std::ranges::find(lost.types, origin.type) == lost.types.end()) lost.types.push_back(origin.type);
     if (!again && backward.contains(origin)) again = origin;

@@ -4,8 +4,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
+#include "ground/base/text.h"
 #include "ground/tensor/mix.h"
+#include "read/catalog/step_graph.h"
 #include "read/measure/tensor_difference.h"
 #include "read/operators/op_questions.h"
 
@@ -73,6 +76,21 @@ std::vector<OpFeatures> features_of(const CompareSide& side) {
     for (const std::uint32_t reader : op.readers) mix(features.after, side.ops[reader].family->front());
   }
   return all;
+}
+
+void note_code(const CompareSide& side, std::vector<OpFeatures>& features) {
+  SourceTexts sources = sources_of(*side.rank);
+  std::unordered_map<std::uint64_t, std::uint64_t> known;  // by line
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    if (features[i].line == 0) continue;
+    const auto [at, is_new] = known.try_emplace(features[i].line, 0);
+    const CatalogOp& op = *side.ops[i].op;
+    if (is_new) {
+      const std::string_view text = trimmed(sources.line(std::string(op.source_file), op.line));
+      at->second = text.empty() ? 0 : hash_of(text);
+    }
+    features[i].code = at->second;
+  }
 }
 
 }  // namespace sonde

@@ -94,7 +94,7 @@ bool reads_foreign(const CompareFacts& facts, const Judged& judged) {
   return std::ranges::any_of(judged.inputs, [&](const PairedInput& input) {
     return input.difference != nullptr && input.golden.input != nullptr && input.target.input->is_read &&
            !facts.pairs.same_producer(*input.target.input, *input.golden.input) &&
-           input.difference->relative() > kMaxExplainable;
+           (!input.difference->same_shape || input.difference->relative() > kMaxExplainable);
   });
 }
 

@@ -9,6 +9,8 @@
 namespace sonde {
 namespace {
 
+constexpr double kSameResult = 1e-5;
+
 // How an optimizer updates: one op for all parameters, lists of them, or one after the other.
 struct OptimizerStyle {
   bool fused = false, lists = false, any = false;
@@ -47,6 +49,7 @@ OpPairs::OpPairs(ComparedStep& step, const NameMap& names, const std::set<OpPair
       golden_(*step.golden),
       apart_(apart),
       promised_(golden_.ops.size(), false),
+      inside_block_(target_.ops.size(), false),
       of_target_(target_.ops.size()),
       of_golden_(golden_.ops.size()) {
   const SameValues same_values = [&](const CatalogTensor& target, const CatalogTensor& golden) {
@@ -59,6 +62,7 @@ OpPairs::OpPairs(ComparedStep& step, const NameMap& names, const std::set<OpPair
     if (are_apart(t, matches_[t].golden)) matches_[t].golden = kNoOp;
   }
   leave_optimizers_out();
+  collect_blocks();
   for (const OpMatch& match : matches_) {
     if (match.golden != kNoOp) promised_[match.golden] = true;
   }
@@ -75,6 +79,33 @@ void OpPairs::leave_optimizers_out() {
   step_.notes_of_both.push_back(
       "the optimizers update in different ways (fused, by lists, one by one): their results are compared where the "
       "next step reads them");
+}
+
+// Ops of a block belong to no single op any more, but for its end.
+void OpPairs::collect_blocks() {
+  const SameValues same_result = [&](const CatalogTensor& target, const CatalogTensor& golden) {
+    if (!target.recorded() || !golden.recorded() || !same_elements(target, golden)) return false;
+    const TensorDifference& found = step_.differences->of({target_.rank, &target}, {golden_.rank, &golden});
+    return found.comparable() && found.by != ComparedBy::checksum && found.relative() <= kSameResult;
+  };
+  blocks_ = find_blocks(target_, golden_, matches_, same_result);
+  std::erase_if(blocks_, [&](const OpBlock& block) { return are_apart(block.target.back(), block.golden.back()); });
+  for (const OpBlock& block : blocks_) {
+    for (OpMatch& match : matches_) {
+      if (match.golden != kNoOp && std::ranges::find(block.golden, match.golden) != block.golden.end()) match = {};
+    }
+    for (const std::uint32_t t : block.target) {
+      matches_[t] = {};
+      inside_block_[t] = true;
+    }
+    inside_block_[block.target.back()] = false;
+    matches_[block.target.back()] = {block.golden.back(), MatchedBy::flow};
+  }
+}
+
+const OpBlock* OpPairs::block_at(std::uint32_t target) const {
+  const auto at = std::ranges::find_if(blocks_, [&](const OpBlock& block) { return block.target.back() == target; });
+  return at == blocks_.end() ? nullptr : &*at;
 }
 
 bool OpPairs::is_alone(bool in_golden, std::uint32_t op) const {

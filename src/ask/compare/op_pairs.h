@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ask/compare/compare.h"
+#include "ask/compare/op_blocks.h"
 
 namespace sonde {
 
@@ -28,7 +29,10 @@ class OpPairs {
 
   const OpMatch& match_of(std::uint32_t target) const { return matches_[target]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(matches_.size()); }
-  bool is_promised(std::uint32_t golden) const { return promised_[golden]; }  // a match takes it
+  // The block that ends with the target's op; null: there is none.
+  const OpBlock* block_at(std::uint32_t target) const;
+  bool is_inside_block(std::uint32_t target) const { return inside_block_[target]; }  // and not its end
+  bool is_promised(std::uint32_t golden) const { return promised_[golden]; }          // a match takes it
   bool are_apart(std::uint32_t target, std::uint32_t golden) const { return apart_.contains({target, golden}); }
   // One optimizer is fused, the other by lists or plain: only their final results can be compared.
   bool have_other_optimizers() const { return other_optimizers_; }
@@ -68,13 +72,16 @@ class OpPairs {
   const CompareSide& side(bool in_golden) const { return in_golden ? golden_ : target_; }
   bool is_free(bool in_golden, std::uint32_t op) const { return in_golden ? is_free_golden(op) : is_free_target(op); }
   void leave_optimizers_out();
+  void collect_blocks();
 
   ComparedStep& step_;
   const CompareSide& target_;
   const CompareSide& golden_;
   const std::set<OpPair>& apart_;
-  std::vector<OpMatch> matches_;                    // by the target's ops
-  std::vector<bool> promised_;                      // by golden op
+  std::vector<OpMatch> matches_;  // by the target's ops
+  std::vector<bool> promised_;    // by golden op
+  std::vector<OpBlock> blocks_;
+  std::vector<bool> inside_block_;                  // by the target's ops
   std::vector<ComparedOp*> of_target_, of_golden_;  // by op: into step_.ops
   bool other_optimizers_ = false;
 };

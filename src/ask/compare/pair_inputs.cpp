@@ -49,10 +49,11 @@ const TensorDifference* known_difference(const CompareFacts& facts, const GroupI
   return nullptr;
 }
 
-// Other arguments may do in one what another op does in the other, as pad beside `padding`. A result of the same shape
-// shows whether another size of what they read matters.
+// Other arguments, also those of another framework, may do in one what an op does in the other, as `padding` does what
+// pad does. A result of the same shape shows whether another size of what they read matters.
 bool are_called_alike(const CompareFacts& facts, std::uint32_t target, std::uint32_t golden) {
-  if (!attributes_apart(*facts.target.ops[target].op, *facts.golden.ops[golden].op).empty()) return false;
+  const CatalogOp &left = *facts.target.ops[target].op, &right = *facts.golden.ops[golden].op;
+  if (left.op_type != right.op_type || !attributes_apart(left, right).empty()) return false;
   for (const CatalogTensor* mine : facts.target.ops[target].outputs) {
     const CatalogTensor* theirs = facts.golden.output(golden, mine->slot);
     if (theirs != nullptr && mine->has_shape && theirs->has_shape && mine->shape == theirs->shape) return true;
