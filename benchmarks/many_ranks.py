@@ -88,7 +88,8 @@ def runs_of(verb, dump, alone):
         return {"side by side": [*question, "--engine", "local"], "one process": question}
     runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "indices alone": question}
     if verb[0] == "first-bad":  # the search of a rank is a part, too
-        runs["side by side"] = [*question, "--engine", "local"]
+        side_by_side = [*question, "--engine", "local"]
+        runs = {"side by side, no index": side_by_side} | runs | {"side by side": side_by_side}
     return runs | ({"one process, no index": question} if alone else {})
 
 
