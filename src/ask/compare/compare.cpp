@@ -236,6 +236,45 @@ bool note_early_ends(const Catalog& catalog, const DumpPart& part, std::string_v
   return !ends.empty();
 }
 
+// How far a step of a training came: its modules were called, and gradients computed.
+struct Progress {
+  bool modules = false, gradients = false;
+  bool operator==(const Progress&) const = default;
+};
+
+Progress progress_of(const CatalogStep& step) {
+  Progress progress;
+  for (const CatalogOp& op : step.ops) {
+    progress.modules = progress.modules || op.op_name.find("/network-") != std::string_view::npos;
+    progress.gradients = progress.gradients || phase_of(op) == Phase::backward;
+  }
+  return progress;
+}
+
+// True: in its last step one of the two did nothing of what the other did there, as a program that an exception ended.
+bool note_nothing_done(const Catalog& target, const Catalog& golden, DumpComparison& into) {
+  const auto last_step = [](const Catalog& catalog) {
+    return catalog.ranks.empty() || catalog.ranks[0].steps.empty() || !catalog.ranks[0].has_journal
+               ? nullptr
+               : &catalog.ranks[0].steps.back();
+  };
+  const CatalogStep *mine = last_step(target), *theirs = last_step(golden);
+  if (mine == nullptr || theirs == nullptr || (mine->id.number != 0 && theirs->id.number != 0)) return false;
+  for (const bool in_golden : {false, true}) {
+    const CatalogStep& short_one = in_golden ? *theirs : *mine;
+    const CatalogRank& other = (in_golden ? target : golden).ranks[0];
+    const auto at = std::ranges::find_if(other.steps, [&](const CatalogStep& step) { return step.id == short_one.id; });
+    if (at == other.steps.end() || progress_of(short_one) != Progress() || progress_of(*at) != Progress{true, true})
+      continue;
+    into.notes.push_back(fmt::format(
+        "{}step {}: no module is called and no gradient computed, as {} there: did an exception end the "
+        "program?",
+        in_golden ? "golden: " : "", step_text(short_one), in_golden ? "in the target" : "in the golden dump"));
+    return true;
+  }
+  return false;
+}
+
 std::string part_words(const CompareQuestion& question) {
   std::string words;
   const auto add = [&](std::string_view option, const std::string& value) {
@@ -346,7 +385,9 @@ void conclude(const Catalog& target, const Catalog& golden, const CompareOptions
                         comparison.left_out.empty() && comparison.compared_tensors > 0;
   const bool target_ended = note_early_ends(target, options.part, "", comparison);
   const bool golden_ended = note_early_ends(golden, options.golden_part.value_or(options.part), "golden: ", comparison);
-  if (target_ended || golden_ended) comparison.complete = comparison.complete && !comparison.findings.empty();
+  const bool nothing_done = note_nothing_done(target, golden, comparison);
+  if (target_ended || golden_ended || nothing_done)
+    comparison.complete = comparison.complete && !comparison.findings.empty();
 }
 
 }  // namespace sonde

@@ -78,7 +78,8 @@ std::vector<std::int64_t> from_the_front(const Attribute& attribute, const Catal
 // The two programs may compute a number in another order, or in another type, and round it differently.
 bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
   return !a.empty() && std::ranges::equal(a, b, [](double left, double right) {
-    return std::abs(left - right) <= 1e-6 * std::abs(right);
+    const bool are_both_nan = std::isnan(left) && std::isnan(right);
+    return left == right || are_both_nan || std::abs(left - right) <= 1e-6 * std::abs(right);
   });
 }
 

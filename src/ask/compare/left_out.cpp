@@ -149,6 +149,10 @@ void leave_absorbed_out(const CompareFacts& facts, StepFindings& findings) {
     if (op.target.empty() || op.golden.empty()) continue;
     const bool lacks_parameters = finding.kind == FindingKind::op && reads_other_parameters(facts, op);
     if (finding.kind != FindingKind::parameter && !lacks_parameters) continue;
+    // An earlier step read it, and another optimizer has written it since: nothing was merged into it.
+    const bool is_updated = finding.kind == FindingKind::parameter && facts.history.other_optimizer &&
+                            facts.history.states.contains(finding.tensor->target->parameter);
+    if (is_updated) continue;
     const LaterEffect effect = effect_of(facts, finding);
     const bool is_relaid = is_in_another_layout(facts, finding);
     if (effect.stays() || (!effect.built_otherwise && !is_relaid)) continue;

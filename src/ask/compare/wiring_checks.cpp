@@ -70,7 +70,7 @@ const CatalogOp* maker_alone(const CompareFacts& facts, bool in_golden, std::uin
 }
 
 // Before this op both run one that writes in place, and in one of the two alone it writes what is read here: in the other
-// it works on other memory.
+// it works on a copy that an op of that run alone makes.
 bool report_write_to_copy(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op,
                           const PairedInput& input, const ComparedTensor& shown) {
   const std::uint32_t mine = writer_in_place(facts.target, input.target.input->from);
@@ -83,10 +83,10 @@ bool report_write_to_copy(const CompareFacts& facts, StepFindings& findings, con
   const CompareSide& other = facts.side(in_target);
   const std::vector<CompareInput>& written = other.ops[in_target ? writer->golden_index : writer->target_index].inputs;
   const CatalogOp* maker = written.empty() ? nullptr : maker_alone(facts, in_target, written.front().from);
+  if (maker == nullptr) return false;  // it is the reader that reads something else
   const std::string place = fmt::format("what input.{} of {}{} reads", shown.target->slot, op.target.front()->op_name,
                                         line_text(*op.target.front()));
-  const std::string elsewhere =
-      maker == nullptr ? "other memory" : fmt::format("what {}{} makes", maker->op_name, line_text(*maker));
+  const std::string elsewhere = fmt::format("what {}{} makes", maker->op_name, line_text(*maker));
   CompareFinding& finding =
       findings.add(FindingKind::wiring, *writer, writer->target.front(), false, nullptr,
                    fmt::format("writes in place {}; in the golden dump it writes {}: {}", in_target ? place : elsewhere,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ask/first_bad/flow_facts.h"
+#include "read/catalog/slot_text.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "read/operators/op_work.h"
@@ -29,7 +30,32 @@ bool is_incoming_gradient(const FlowGraph& graph, const FlowOp& op, const FlowIn
   return false;
 }
 
+// The program's own op in the backward pass, as in a hook of a tensor: no op of the forward pass has its line.
+bool is_of_hook(const FlowGraph& graph, const FlowOp& op) {
+  if (op.op->line == 0) return false;
+  return std::ranges::none_of(graph.ops(), [&](const FlowOp& other) {
+    return other.phase != Phase::backward && other.op->line == op.op->line &&
+           other.op->source_file == op.op->source_file;
+  });
+}
+
 }  // namespace
+
+std::string unseen_makers_text(const FlowGraph& graph, const FlowOp& op) {
+  std::string text;
+  for (const FlowInput& input : op.inputs) {
+    if (!input.is_read || graph.health_of(input).known || !may_be_floating(input.tensor)) continue;
+    const FlowOp* maker = graph.maker(input);
+    for (std::size_t i = 0; i < kMakersFollowed && maker != nullptr && maker->nature.only_moves; ++i) {
+      maker = maker->inputs.empty() ? nullptr : graph.maker(maker->inputs[0]);
+    }
+    if (maker == nullptr) continue;
+    const std::string_view name = maker->op->op_name;
+    text += fmt::format("{} {}{}", text.empty() ? ", as from" : ",", name.substr(name.rfind('/') + 1),
+                        line_text(*maker->op));
+  }
+  return text;
+}
 
 std::string backward_hint(const FlowGraph& graph, const FlowOp& op, bool of_zero) {
   const std::string_view forward = derivative_scope(place_of(*op.op)).type;
@@ -40,6 +66,7 @@ std::string backward_hint(const FlowGraph& graph, const FlowOp& op, bool of_zero
         "0, it is not defined",
         forward);
   }
+  if (is_of_hook(graph, op)) return {};
   // 0 divided by 0: the gradient is what is divided.
   const auto is_incoming = [&](const FlowInput& input) {
     return (!divides || input.tensor->slot == 0) && is_incoming_gradient(graph, op, input);

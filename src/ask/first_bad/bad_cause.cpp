@@ -203,7 +203,7 @@ const CatalogTensor* OpValues::input(std::uint32_t slot) const {
 
 bool OpValues::is_recorded(std::uint32_t slot) const {
   const CatalogTensor* tensor = input(slot);
-  return tensor != nullptr && (tensor->recorded() || tensor->constant || !is_floating(tensor->dtype));
+  return tensor != nullptr && (tensor->recorded() || tensor->constant || !may_be_floating(tensor));
 }
 
 const SlotValues* OpValues::input_values(std::uint32_t slot) {

@@ -519,9 +519,9 @@ void FindingWriter::add_limits() {
   if (!root_.inputs_known) {
     doubted_ = true;
     finding_.limits.push_back(
-        "not all inputs of this operator were recorded: the values may have come in through those; --next-config "
-        "writes "
-        "a configuration that records them");
+        fmt::format("not all inputs of this operator were recorded: the values may have come in through those{}; "
+                    "--next-config writes a configuration that records them",
+                    unseen_makers_text(flow_.graph(), op_)));
   }
   if (root_.end == End::unknown) {
     finding_.limits.push_back("the results of its readers were not recorded: it may do no harm");

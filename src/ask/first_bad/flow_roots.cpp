@@ -46,7 +46,49 @@ FlowRoots::FlowRoots(const FlowGraph& graph, const FlowTraining& training, const
       }
     }
   }
+  leave_out_unseen();
   sort();
+}
+
+// The bad value reaches the op through values of which nothing is known, as complex ones in statistics.
+bool FlowRoots::leads_unseen(std::uint32_t value, std::uint32_t op) const {
+  constexpr std::size_t kMostFollowed = 512;
+  std::vector<std::uint32_t> open = {value};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < kMostFollowed) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second) continue;
+    for (const FlowReader& reader : graph_.values()[index].readers) {
+      const FlowOp& next = graph_.ops()[reader.op];
+      if (!next.inputs[reader.input].is_read || reader.op > op) continue;
+      if (reader.op == op) return true;
+      for (const std::uint32_t output : next.outputs) {
+        const Health health = graph_.health_of_value(output);
+        if (!health.known || health.bad()) open.push_back(output);
+      }
+    }
+  }
+  return false;
+}
+
+// A bad value that leads to an op whose inputs were not recorded explains what this op gives.
+void FlowRoots::leave_out_unseen() {
+  std::vector<Root> left;
+  for (Root& root : roots_) {
+    const auto before = std::ranges::find_if(roots_, [&](const Root& other) {
+      return other.op < root.op && other.kind == RootKind::created && other.end != End::absorbed &&
+             leads_unseen(other.value, root.op);
+    });
+    if (root.inputs_known || root.kind != RootKind::created || before == roots_.end()) {
+      left.push_back(root);
+      continue;
+    }
+    before->end = std::max(before->end, root.end);
+    const auto kept = std::ranges::find(left, before->value, &Root::value);
+    if (kept != left.end()) kept->end = before->end;
+  }
+  roots_ = std::move(left);
 }
 
 void FlowRoots::add(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op, const CatalogTensor* tensor) {

@@ -52,6 +52,8 @@ class FlowRoots {
   bool feeds_model(const Root& root) const;
   bool reaches(std::uint32_t from, std::uint32_t to) const;
   std::uint32_t unwritten(const FlowOp& op) const;
+  bool leads_unseen(std::uint32_t value, std::uint32_t op) const;
+  void leave_out_unseen();
   void sort();
   bool is_seen(std::pair<std::uint32_t, BadKind> from) const;
   void trace(Root& root) const;

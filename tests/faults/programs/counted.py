@@ -118,7 +118,7 @@ def nan_beside_the_logarithm_of_a_mask():
 
 @family.fault("_linalg_slogdet", "linalg_slogdet", "slogdet", verdicts=("operator",), cause="singular")
 def volume_of_a_flow_that_is_singular():
-    train(Small(lambda y: y + torch.linalg.slogdet(torch.outer(y[0], y[0])).logabsdet))  # FAULT
+    train(Small(lambda y: y + torch.linalg.slogdet(torch.outer(y[0], torch.tensor([1.0, 1, 1, 0]))).logabsdet))  # FAULT
 
 
 @family.fault("logdet", "_linalg_slogdet", verdicts=("operator",), cause="negative")
@@ -146,3 +146,36 @@ def equal_labels_without_a_blank():
         return F.ctc_loss(log_p, targets, (4,), (3,))  # FAULT
 
     train(nn.Linear(4, 4), batch(rows=4), loss_of=loss_of)
+
+
+@family.fault("div", verdicts=("operator",), short=True)
+def root_of_a_silent_spectrum():
+    """Complex tensors have no statistics: the division leads through them to the op that reads the real part."""
+    window, sound = torch.hann_window(4), (torch.arange(24) < 16).float()
+
+    def body(y):
+        spectrum = torch.stft((y.flatten() * sound)[None], 4, 4, window=window, center=False, return_complex=True)
+        return torch.sqrt(spectrum.real**2 + spectrum.imag**2)  # FAULT
+
+    train(Small(body), loss_of=lambda out: out.sum())
+
+
+@family.fault("div", verdicts=("operator",), cause=("0 divided by 0",), short=True)
+def hook_that_divides_by_the_largest_gradient():
+    def body(y):
+        if y.requires_grad:
+            y.register_hook(lambda g: g / g.abs().amax())  # FAULT
+        return y * 0.0
+
+    train(Small(body))
+
+
+@family.fault("ctc_loss", verdicts=("operator",), cause=("no path",), short=True)
+def ctc_of_repeated_labels():
+    targets = torch.tensor([[1, 1, 1]])
+
+    def loss_of(out):
+        log_p = out.log_softmax(-1).view(6, 1, 4)[:4]
+        return F.ctc_loss(log_p, targets, torch.tensor([4]), torch.tensor([3]))  # FAULT
+
+    train(nn.Linear(4, 4), loss_of=loss_of)

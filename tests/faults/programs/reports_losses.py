@@ -168,7 +168,7 @@ def absolute_value_in_a_cross_entropy(wrong):
     training(network, rows(6, 8), loss)
 
 
-@family.differs("linalg_vector_norm", "norm", report="Zeleni9/pytorch-wgan#40")
+@family.differs("linalg_vector_norm", "norm", "flatten", report="Zeleni9/pytorch-wgan#40")
 def penalty_of_each_pixel(wrong):
     """The norm of a gradient of images is taken over the channels only."""
     critic = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(16, 1))
