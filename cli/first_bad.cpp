@@ -19,7 +19,6 @@
 #include "ground/files/brought_files.h"
 #include "ground/files/scratch.h"
 #include "read/index/partial_catalog.h"
-#include "read/index/rank_indices.h"
 #include "verbs.h"
 #include "waiting.h"
 

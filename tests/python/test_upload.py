@@ -140,13 +140,12 @@ import os, sys, time
 import torch
 net = torch.nn.Linear(4, 3)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-for step in range(2000):
+for step in range(3):
     optimizer.zero_grad()
     net(torch.ones(2, 4)).sum().backward()
     optimizer.step()
-    time.sleep(0.5)
-    if os.path.exists("seen"):
-        break
+    while step == 1 and not os.path.exists("seen"):
+        time.sleep(0.05)
 """
 
 

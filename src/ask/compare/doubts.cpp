@@ -79,21 +79,20 @@ bool blame_maker_of_shape(const CompareFacts& facts, CompareFinding& finding) {
 
 // `AdamW` of `Default/optimizer-AdamW`, where one line runs it, as `optimizer.step()`; empty: another op, or one of an
 // optimizer that the user has written, whose ops have lines of their own.
-std::string_view optimizer_of(const CompareSide& side, const CatalogOp& op) {
+std::string_view optimizer_of(const CompareSide& side, const CompareOp& op) {
   constexpr std::string_view kMark = "/optimizer-";
-  const std::size_t mark = op.op_name.find(kMark);
-  if (mark == std::string_view::npos || phase_of(op) != Phase::optimizer) return {};
-  const std::string_view scope = op.op_name.substr(0, op.op_name.rfind('/'));
+  const std::size_t mark = op.scope.find(kMark);
+  if (mark == std::string_view::npos || phase_of(*op.op) != Phase::optimizer) return {};
   const bool has_one_line = std::ranges::all_of(side.ops, [&](const CompareOp& other) {
-    return other.scope != scope || (other.op->line == op.line && other.op->source_file == op.source_file);
+    return other.scope != op.scope || (other.op->line == op.op->line && other.op->source_file == op.op->source_file);
   });
-  return has_one_line ? scope.substr(mark + kMark.size()) : std::string_view();
+  return has_one_line ? op.scope.substr(mark + kMark.size()) : std::string_view();
 }
 
 // Their ops have the same places by chance: the two optimizers themselves are what differs.
 bool name_other_optimizer(const CompareFacts& facts, CompareFinding& finding) {
-  const std::string_view mine = optimizer_of(facts.target, *finding.op->target.back());
-  const std::string_view theirs = optimizer_of(facts.golden, *finding.op->golden.back());
+  const std::string_view mine = optimizer_of(facts.target, facts.target.ops[finding.op->target_index]);
+  const std::string_view theirs = optimizer_of(facts.golden, facts.golden.ops[finding.op->golden_index]);
   if (mine.empty() || theirs.empty() || mine == theirs) return false;
   finding.what += fmt::format("; it is of {}, and the golden optimizer is {}", mine, theirs);
   return true;

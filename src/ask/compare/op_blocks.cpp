@@ -21,11 +21,9 @@ struct Lines {
   std::vector<bool> lone;
   std::map<Place, Ops> at;  // of the forward pass
 
-  explicit Lines(const CompareSide& of) : side(of), codes(of.ops.size()), lone(of.ops.size(), false) {
-    std::vector<OpFeatures> features = features_of(of);
-    note_code(of, features);
+  explicit Lines(const CompareSide& of) : side(of), codes(codes_of_lines(of)), lone(of.ops.size(), false) {
     for (std::uint32_t i = 0; i < codes.size(); ++i) {
-      codes[i] = phase_of(*of.ops[i].op) == Phase::forward ? features[i].code : 0;
+      if (phase_of(*of.ops[i].op) != Phase::forward) codes[i] = 0;
       if (codes[i] != 0) at[place_of(i)].push_back(i);
     }
   }
@@ -102,14 +100,24 @@ Ops parts_of(const Lines& one, std::uint32_t single, const Lines& many, const Op
   return parts.size() > 1 ? parts : Ops();
 }
 
-// A block may have taken the counterpart of another op of its line.
-void pair_rests(const Lines& mine, const Lines& theirs, const Ops& of_target, const Ops& of_golden,
-                std::vector<OpBlock>& blocks) {
-  std::set<std::uint32_t> taken_target, taken_golden;
-  for (const OpBlock& block : blocks) {
-    taken_target.insert(block.target.begin(), block.target.end());
-    taken_golden.insert(block.golden.begin(), block.golden.end());
+// Blocks, none of which has an op of another.
+struct Blocks {
+  std::vector<OpBlock> all;
+  std::set<std::uint32_t> target, golden;  // their ops
+
+  void add(OpBlock block) {
+    const auto is_used = [](const std::set<std::uint32_t>& used, const Ops& ops) {
+      return std::ranges::any_of(ops, [&](std::uint32_t op) { return used.contains(op); });
+    };
+    if (is_used(target, block.target) || is_used(golden, block.golden)) return;
+    target.insert(block.target.begin(), block.target.end());
+    golden.insert(block.golden.begin(), block.golden.end());
+    all.push_back(std::move(block));
   }
+};
+
+// A block may have taken the counterpart of another op of its line.
+void pair_rests(const Lines& mine, const Lines& theirs, const Ops& of_target, const Ops& of_golden, Blocks& blocks) {
   const auto is_rest = [](const Ops& of, const auto& taken, const auto& taken_there, std::uint32_t op) {
     return !taken.contains(op) && (of[op] == kNoOp || taken_there.contains(of[op]));
   };
@@ -117,16 +125,13 @@ void pair_rests(const Lines& mine, const Lines& theirs, const Ops& of_target, co
     const auto there = theirs.at.find(place);
     if (there == theirs.at.end()) continue;
     for (const std::uint32_t t : ops) {
-      if (!is_rest(of_target, taken_target, taken_golden, t) || !mine.computes(t)) continue;
+      if (!is_rest(of_target, blocks.target, blocks.golden, t) || !mine.computes(t)) continue;
       const auto found = std::ranges::find_if(there->second, [&](std::uint32_t g) {
-        return is_rest(of_golden, taken_golden, taken_target, g) && theirs.computes(g) &&
+        return is_rest(of_golden, blocks.golden, blocks.target, g) && theirs.computes(g) &&
                OpFamilies::same(*mine.side.ops[t].family, *theirs.side.ops[g].family) &&
                gives_shape_of(theirs.side, g, mine.side.ops[t]);
       });
-      if (found == there->second.end()) continue;
-      taken_target.insert(t);
-      taken_golden.insert(*found);
-      blocks.push_back({{t}, {*found}});
+      if (found != there->second.end()) blocks.add({{t}, {*found}});
     }
   }
 }
@@ -144,30 +149,20 @@ std::vector<OpBlock> find_blocks(const CompareSide& target, const CompareSide& g
   Lines mine(target), theirs(golden);
   note_lone(mine, theirs, of_target);
   note_lone(theirs, mine, of_golden);
-  std::vector<OpBlock> blocks;
-  std::set<std::uint32_t> used_target, used_golden;
-  const auto add = [&](OpBlock block) {
-    const auto is_used = [](const std::set<std::uint32_t>& used, const Ops& ops) {
-      return std::ranges::any_of(ops, [&](std::uint32_t op) { return used.contains(op); });
-    };
-    if (is_used(used_target, block.target) || is_used(used_golden, block.golden)) return;
-    used_target.insert(block.target.begin(), block.target.end());
-    used_golden.insert(block.golden.begin(), block.golden.end());
-    blocks.push_back(std::move(block));
-  };
+  Blocks blocks;
   for (std::uint32_t g = 0; g < golden.ops.size(); ++g) {
     if (!theirs.lone[g] || !theirs.computes(g)) continue;
     Ops parts = parts_of(theirs, g, mine, of_target, same_result);
-    if (!parts.empty()) add({std::move(parts), {g}});
+    if (!parts.empty()) blocks.add({std::move(parts), {g}});
   }
   for (std::uint32_t t = 0; t < target.ops.size(); ++t) {
     if (!mine.lone[t] || !mine.computes(t)) continue;
     Ops parts = parts_of(mine, t, theirs, of_golden,
                          [&](const CatalogTensor& a, const CatalogTensor& b) { return same_result(b, a); });
-    if (!parts.empty()) add({{t}, std::move(parts)});
+    if (!parts.empty()) blocks.add({{t}, std::move(parts)});
   }
   pair_rests(mine, theirs, of_target, of_golden, blocks);
-  return blocks;
+  return std::move(blocks.all);
 }
 
 }  // namespace sonde

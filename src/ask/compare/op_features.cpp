@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
 #include "ground/base/text.h"
 #include "ground/tensor/mix.h"
@@ -78,19 +79,21 @@ std::vector<OpFeatures> features_of(const CompareSide& side) {
   return all;
 }
 
-void note_code(const CompareSide& side, std::vector<OpFeatures>& features) {
+std::vector<std::uint64_t> codes_of_lines(const CompareSide& side) {
   SourceTexts sources = sources_of(*side.rank);
-  std::unordered_map<std::uint64_t, std::uint64_t> known;  // by line
-  for (std::size_t i = 0; i < features.size(); ++i) {
-    if (features[i].line == 0) continue;
-    const auto [at, is_new] = known.try_emplace(features[i].line, 0);
+  std::map<std::pair<std::string_view, std::uint32_t>, std::uint64_t> known;
+  std::vector<std::uint64_t> codes(side.ops.size(), 0);
+  for (std::size_t i = 0; i < codes.size(); ++i) {
     const CatalogOp& op = *side.ops[i].op;
+    if (op.line == 0) continue;
+    const auto [at, is_new] = known.try_emplace({op.source_file, op.line}, 0);
     if (is_new) {
       const std::string_view text = trimmed(sources.line(std::string(op.source_file), op.line));
       at->second = text.empty() ? 0 : hash_of(text);
     }
-    features[i].code = at->second;
+    codes[i] = at->second;
   }
+  return codes;
 }
 
 }  // namespace sonde

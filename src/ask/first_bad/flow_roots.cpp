@@ -50,45 +50,53 @@ FlowRoots::FlowRoots(const FlowGraph& graph, const FlowTraining& training, const
   sort();
 }
 
-// The bad value reaches the op through values of which nothing is known, as complex ones in statistics.
-bool FlowRoots::leads_unseen(std::uint32_t value, std::uint32_t op) const {
-  constexpr std::size_t kMostFollowed = 512;
-  std::vector<std::uint32_t> open = {value};
+// Follows bad values, or also those of which nothing is known, from reader to reader. `look` decides at each: the end of
+// the search, on through its results, or past.
+template <class Look>
+bool FlowRoots::follow_bad(std::uint32_t from, const Look& look, bool also_unknown) const {
+  constexpr std::size_t kMostFollowed = 4096;
+  std::vector<std::uint32_t> open = {from};
   std::set<std::uint32_t> seen;
   while (!open.empty() && seen.size() < kMostFollowed) {
     const std::uint32_t index = open.back();
     open.pop_back();
-    if (!seen.insert(index).second) continue;
+    const Health health = graph_.health_of_value(index);
+    if (!seen.insert(index).second || !(health.bad() || (also_unknown && !health.known))) continue;
     for (const FlowReader& reader : graph_.values()[index].readers) {
-      const FlowOp& next = graph_.ops()[reader.op];
-      if (!next.inputs[reader.input].is_read || reader.op > op) continue;
-      if (reader.op == op) return true;
-      for (const std::uint32_t output : next.outputs) {
-        const Health health = graph_.health_of_value(output);
-        if (!health.known || health.bad()) open.push_back(output);
-      }
+      const FlowOp& op = graph_.ops()[reader.op];
+      const Follow next = look(op, op.inputs[reader.input]);
+      if (next == Follow::found) return true;
+      if (next == Follow::on) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
     }
   }
   return false;
 }
 
+// The bad value reaches the op, also through values of which nothing is known, as complex ones in statistics.
+bool FlowRoots::leads_unseen(std::uint32_t value, std::uint32_t op) const {
+  const auto look = [&](const FlowOp& reader, const FlowInput& input) {
+    const std::uint32_t at = graph_.index_of(reader);
+    if (!input.is_read || at > op) return Follow::past;
+    return at == op ? Follow::found : Follow::on;
+  };
+  return follow_bad(value, look, true);
+}
+
 // A bad value that leads to an op whose inputs were not recorded explains what this op gives.
 void FlowRoots::leave_out_unseen() {
-  std::vector<Root> left;
-  for (Root& root : roots_) {
+  std::set<std::uint32_t> explained;  // values
+  const auto may_be = [](const Root& root) { return !root.inputs_known && root.kind == RootKind::created; };
+  for (const Root& root : roots_) {
+    if (!may_be(root)) continue;
     const auto before = std::ranges::find_if(roots_, [&](const Root& other) {
       return other.op < root.op && other.kind == RootKind::created && other.end != End::absorbed &&
              leads_unseen(other.value, root.op);
     });
-    if (root.inputs_known || root.kind != RootKind::created || before == roots_.end()) {
-      left.push_back(root);
-      continue;
-    }
+    if (before == roots_.end()) continue;
     before->end = std::max(before->end, root.end);
-    const auto kept = std::ranges::find(left, before->value, &Root::value);
-    if (kept != left.end()) kept->end = before->end;
+    explained.insert(root.value);
   }
-  roots_ = std::move(left);
+  std::erase_if(roots_, [&](const Root& root) { return may_be(root) && explained.contains(root.value); });
 }
 
 void FlowRoots::add(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op, const CatalogTensor* tensor) {
@@ -120,26 +128,6 @@ void FlowRoots::add(RootKind kind, std::uint32_t value, BadKind bad, std::uint32
   }
   root.aside = is_aside(root);
   (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
-}
-
-// Follows bad values from reader to reader. `look` decides at each: the end of the search, on through its results, or past.
-template <class Look>
-bool FlowRoots::follow_bad(std::uint32_t from, const Look& look) const {
-  constexpr std::size_t kMostFollowed = 4096;
-  std::vector<std::uint32_t> open = {from};
-  std::set<std::uint32_t> seen;
-  while (!open.empty() && seen.size() < kMostFollowed) {
-    const std::uint32_t index = open.back();
-    open.pop_back();
-    if (!seen.insert(index).second || !graph_.health_of_value(index).bad()) continue;
-    for (const FlowReader& reader : graph_.values()[index].readers) {
-      const FlowOp& op = graph_.ops()[reader.op];
-      const Follow next = look(op, op.inputs[reader.input]);
-      if (next == Follow::found) return true;
-      if (next == Follow::on) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
-    }
-  }
-  return false;
 }
 
 // The model reads what the program made outside of it: the next step of a sampler, the parameters of a training without

@@ -46,7 +46,7 @@ class FlowRoots {
  private:
   enum class Follow : std::uint8_t { found, on, past };
   template <class Look>
-  bool follow_bad(std::uint32_t from, const Look& look) const;
+  bool follow_bad(std::uint32_t from, const Look& look, bool also_unknown = false) const;
   void add(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
   bool is_aside(const Root& root) const;
   bool feeds_model(const Root& root) const;

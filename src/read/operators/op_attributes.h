@@ -13,8 +13,8 @@ const Attribute* attribute_of(const CatalogOp& op, std::string_view name);
 // A number, or the first one of a list.
 std::optional<double> number_in(const CatalogOp& op, std::string_view name);
 
-// A batch norm in training, or its derivative: it normalises by the mean and the variance of the rows that it reads, and only writes its
-// running statistics.
+// A batch norm in training, or its derivative: it normalises by the mean and the variance of the rows that it reads, and
+// only writes its running statistics.
 bool normalises_by_batch(const CatalogOp& op);
 
 }  // namespace sonde
