@@ -274,6 +274,8 @@ class Writer {
     bool written = write_row(run_, tables::Runs{.rank_id = rank_id,
                                                 .run = number,
                                                 .finished = run.finished,
+                                                .sonde_version = run.sonde_version,
+                                                .world_size = run.world_size,
                                                 .host = run.host,
                                                 .command = run.command,
                                                 .layout = run.layout,
