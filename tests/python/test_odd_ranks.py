@@ -1,5 +1,5 @@
-"""Ranks that a dump lacks, that another version of Sonde recorded, or that are cut off: each verb says so in a line, with
-and without an engine, and the answer about the others is the same."""
+"""Ranks that a dump lacks, that another version of Sonde recorded, or that are cut off: each verb says so in a line,
+with and without an engine, and answers about the others."""
 
 import json
 import os
@@ -76,7 +76,7 @@ VERBS = {
     "export": ["export", "--to", "TABLE"],
 }
 CALLS = [
-    pytest.param(verb, options, id=f"{verb} {' '.join(options)}".strip())
+    pytest.param((verb, *options), id=f"{verb} {' '.join(options)}".strip())
     for verb in VERBS
     for options in ([], ["--engine", "local"])
     if verb != "ls" or not options
@@ -84,7 +84,7 @@ CALLS = [
 
 
 def asked(verb, dump, golden, place, *options):
-    """The status of a verb, and its lines on stderr, without how long a tensor is."""
+    """The status of a verb, its output, and its lines on stderr."""
     words = [{"GOLDEN": golden, "TABLE": place / "table.npz"}.get(word, word) for word in VERBS[verb]]
     status, out, error = said(place, words[0], dump, *words[1:], *options)
     return status, out, [line.removeprefix("sonde: warning: ") for line in error.splitlines()]
@@ -94,12 +94,12 @@ def notes_of(lines):
     return [line for line in lines if "lacks" in line or "versions" in line]
 
 
-@pytest.mark.parametrize(("verb", "options"), CALLS)
-@pytest.mark.parametrize(
-    ("ranks", "named"), [((0, 1, 3), "rank 2"), ((0, 1), "ranks 2-3"), ((1, 2), "ranks 0, 3")], ids=str
-)
-def test_missing_ranks_are_a_line_and_no_failure(one, whole, tmp_path, verb, options, ranks, named):
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("lacking", [((0, 1, 3), "rank 2"), ((0, 1), "ranks 2-3"), ((1, 2), "ranks 0, 3")], ids=str)
+def test_missing_ranks_are_a_line_and_no_failure(one, whole, tmp_path, call, lacking):
+    ranks, named = lacking
     dump = dump_of(one, tmp_path / "dump", ranks)
+    verb, *options = call
     healthy = asked(verb, whole, whole, tmp_path, *options)
     found = asked(verb, dump, whole, tmp_path, *options)
     assert notes_of(healthy[2]) == []
@@ -107,23 +107,24 @@ def test_missing_ranks_are_a_line_and_no_failure(one, whole, tmp_path, verb, opt
     assert found[0] == healthy[0] == 0
 
 
-@pytest.mark.parametrize(("verb", "options"), CALLS)
-def test_ranks_of_different_versions_are_a_line_and_no_failure(one, whole, tmp_path, verb, options):
+@pytest.mark.parametrize("call", CALLS)
+def test_ranks_of_different_versions_are_a_line_and_no_failure(one, whole, tmp_path, call):
     dump = dump_of(one, tmp_path / "dump", range(WORLD))
     own = rewritten(journal_of(dump / "rank_1"), sonde="9.9.9")
     assert own["sonde"] == "9.9.9"
     version = rewritten(journal_of(dump / "rank_0"))["sonde"]
     aged(dump)
-    status, _, lines = asked(verb, dump, whole, tmp_path, *options)
+    status, _, lines = asked(call[0], dump, whole, tmp_path, *call[1:])
     assert (status, notes_of(lines)) == (0, [VERSIONS.format(version)])
 
 
-@pytest.mark.parametrize(("verb", "options"), CALLS)
-def test_a_rank_that_is_cut_off_is_named(one, whole, tmp_path, verb, options):
+@pytest.mark.parametrize("call", CALLS)
+def test_a_rank_that_is_cut_off_is_named(one, whole, tmp_path, call):
     dump = dump_of(one, tmp_path / "dump", range(WORLD))
     journal = journal_of(dump / "rank_2")
     os.truncate(journal, journal.stat().st_size * 3 // 4)
     aged(dump)
+    verb, *options = call
     status, out, lines = asked(verb, dump, whole, tmp_path, *options)
     text = "\n".join([out, *lines])
     assert "rank_2/.dump_metadata/sonde/journal" in text or "rank 2 was killed" in text
