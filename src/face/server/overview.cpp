@@ -218,6 +218,9 @@ Result<Response> overview(Ask& ask) {
   for (std::size_t i = 0; i < frame.ranks.size(); ++i) {
     const CatalogRank& rank = frame.ranks[i];
     for (const CatalogRun& run : rank.runs) std::ranges::copy(run.notes, std::back_inserter(overview.warnings));
+    if (!rank.runs.empty()) {
+      overview.world_size = std::max<std::uint64_t>(overview.world_size, rank.runs.back().world_size);
+    }
     overview.ranks.push_back(overview_of_rank(rank));
     overview.ranks.back().dimensions = std::move((*dimensions)[i]);
     for (const CatalogStep& step : rank.steps) overview.steps.push_back(overview_of_step(rank, step, states[next++]));
