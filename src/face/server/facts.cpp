@@ -205,6 +205,10 @@ Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catal
   return std::shared_ptr<const Facts>(std::move(facts));
 }
 
+bool Facts::has_infinities() const {
+  return std::ranges::any_of(ops, [](const OpFact& op) { return op.inf_tensors > 0; });
+}
+
 Facts::ByName Facts::by_name() const {
   ByName table;
   std::vector<std::uint32_t> number_of(names.size());
