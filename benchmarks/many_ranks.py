@@ -86,10 +86,11 @@ def runs_of(verb, dump, alone):
     question = ["sonde", verb[0], str(dump), *verb[1:], "--json"]
     if verb[0] == "verify":  # its parts are not indices
         return {"side by side": [*question, "--engine", "local"], "one process": question}
-    runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "indices alone": question}
-    if verb[0] == "first-bad":  # the search of a rank is a part, too
-        side_by_side = [*question, "--engine", "local"]
-        runs = {"side by side, no index": side_by_side} | runs | {"side by side": side_by_side}
+    side_by_side = [*question, "--engine", "local"]
+    searched = verb[0] == "first-bad"  # the search of a rank is a part, too
+    runs = {"journals side by side": side_by_side} if searched else {}
+    runs |= {"indices": ["sonde", "index", str(dump), "--engine", "local"], "indices alone": question}
+    runs |= {"side by side": side_by_side} if searched else {}
     return runs | ({"one process, no index": question} if alone else {})
 
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "face/report/text.h"
+#include "read/catalog/missing_ranks.h"
 #include "read/catalog/select.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/unfinished_runs.h"
@@ -65,8 +66,10 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
   return std::move(*catalog);
 }
 
+void report_problems(const Catalog& catalog) { add_problems(catalog.problems); }
+
 void report_dump(const Catalog& catalog) {
-  add_problems(catalog.problems);
+  report_problems(catalog);
   if (catalog.has_lost()) Answer::get().set_incomplete();
   print_dumps(catalog);
   if (const std::string twice = steps_twice_text(catalog); !twice.empty()) {
@@ -95,6 +98,11 @@ bool warn_of_early_ends(const Catalog& catalog, const DumpPart& part) {
   const std::vector<std::string> ends = early_ends(catalog, part);
   for (const std::string& end : ends) print_warning(end);
   return !ends.empty();
+}
+
+void warn_of_ranks(const Catalog& catalog, const std::optional<std::uint32_t>& asked) {
+  if (asked) return;
+  for (const std::string& note : rank_notes(catalog)) print_warning(note);
 }
 
 void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file) {

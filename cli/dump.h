@@ -24,7 +24,8 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 // milliseconds.
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
 
-// Reports the problems of a catalog that was opened otherwise, as open_dump does.
+// Reports the problems of a catalog; what is lost does not change the exit status.
+void report_problems(const Catalog& catalog);
 void report_dump(const Catalog& catalog);
 
 // The chosen ranks, graphs and steps, with all of their ops.
@@ -40,6 +41,9 @@ void add_unreadable(const std::vector<std::string>& messages);
 // Warns of runs that ended before their program did, if it is known; true: then a verb that finds nothing does not know
 // that nothing is wrong.
 bool warn_of_early_ends(const Catalog& catalog, const DumpPart& part);
+
+// Warns of ranks that the dump lacks or that another version recorded, unless one rank was asked for.
+void warn_of_ranks(const Catalog& catalog, const std::optional<std::uint32_t>& asked);
 
 // Prints a line on stderr about a configuration.
 void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file);

@@ -21,6 +21,17 @@
 namespace sonde {
 namespace {
 
+// What the verbs that read the index will say of the dump.
+template <typename Made>
+void warn_of_dump(Result<Made> made) {
+  CatalogQuery query;
+  query.with_ops = false;
+  const Result<Catalog> catalog = made ? made->load(query) : made.error();
+  if (!catalog) return;
+  report_problems(*catalog);
+  warn_of_ranks(*catalog, std::nullopt);
+}
+
 // The ranks with these directories; all of them that have no right index where none is named.
 std::optional<std::vector<RankToIndex>> asked_ranks(const IndexCommand& options, int& status) {
   Result<std::vector<RankToIndex>> ranks = ranks_to_index(options.dump, options.dir);
@@ -113,6 +124,7 @@ int index_by_engine(const IndexCommand& options) {
     const std::uintmax_t bytes = std::filesystem::file_size(rank.file, gone);
     report.bytes += gone ? 0 : bytes;
   }
+  warn_of_dump(RankIndices::open(options.dump));
   return print_ranks(options, report);
 }
 
@@ -128,6 +140,7 @@ int index(const IndexCommand& options) {
       });
   waiting.reset();
   if (!built) return status_of(built.error());
+  warn_of_dump(Index::open(options.dump, options.out));
   if (options.json) {
     Answer::get().add(*built);
     return kNothingFound;

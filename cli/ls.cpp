@@ -301,6 +301,7 @@ int ls(const LsCommand& options) {
     steps = select_steps(*catalog, options, status);
     if (!steps) return status;
   }
+  warn_of_ranks(*catalog, options.rank);
   if (options.json) {
     Answer::get().add("path", catalog->path.string());
     Answer::get().begin_list(options.ops ? "ops" : "ranks");

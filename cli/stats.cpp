@@ -139,6 +139,7 @@ int stats(const StatsCommand& options) {
     }
   }
   const int found = print_outcome(outcome, table, options);
+  warn_of_ranks(*catalog, options.rank);
   // Of steps that were named, and are complete, nothing is missing.
   const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
   const bool all_steps = options.step.empty() || (!steps->empty() && !steps->back().step->ended);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -113,13 +112,13 @@ void print_completion(const Completion& done) {
   print_paths("kept", done.kept);
 }
 
-void warn_of_missing_ranks(const VerifyCommand& options, const Verification& report) {
-  std::set<std::uint32_t> there;
+void warn_of_verified_ranks(const VerifyCommand& options, const Verification& report) {
+  std::vector<RankOrigin> ranks;
   for (const VerifiedRank& rank : report.ranks) {
     if (!rank.dump.empty() || options.rank) return;
-    there.insert(rank.rank);
+    ranks.push_back({rank.rank, rank.sonde_version, rank.world_size});
   }
-  if (const std::string note = missing_ranks_note(options.dump, there); !note.empty()) print_warning(note);
+  for (const std::string& note : rank_notes(options.dump, ranks)) print_warning(note);
 }
 
 VerifyOptions question_of(const VerifyCommand& options) { return {options.hashes, options.rank, options.ranks}; }
@@ -205,7 +204,7 @@ int verify(const VerifyCommand& options) {
     Answer::get().note_problem({issue.path, issue.message});
     Answer::get().set_incomplete();
   }
-  warn_of_missing_ranks(options, *report);
+  warn_of_verified_ranks(options, *report);
   if (options.json) {
     if (options.complete) put(*done, *report);
     Answer::get().add(*report);

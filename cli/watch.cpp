@@ -153,6 +153,7 @@ int watch(const WatchCommand& options) {
   how.error_on_no_value = options.error_on_no_value;
   const int found =
       print_report(*catalog, *watchpoints, check_watchpoints(*catalog, *watchpoints, how), options.json, options.link);
+  warn_of_ranks(*catalog, options.rank);
   const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
   const bool ended_early = part && warn_of_early_ends(*catalog, *part);
   return ended_early && found == kNothingFound ? kUnreadable : found;

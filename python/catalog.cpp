@@ -518,6 +518,7 @@ void add_catalog(nb::module_& module) {
           "directory", [](const Dump& dump, std::uint32_t rank) { return path_text(dump.directory(rank)); },
           nb::arg("rank"))
       .def("problems", [](const Dump& dump) { return problem_list(dump.problems()); })
+      .def("notes", &Dump::notes)
       .def("op_count", &Dump::op_count)
       .def("tensor_count", &Dump::tensor_count)
       .def("step_columns", &step_columns)

@@ -181,6 +181,8 @@ class Dump {
   SONDE_EXPORT const std::filesystem::path& directory(
       std::uint32_t rank) const;  // paths of its files are relative to this
   SONDE_EXPORT std::span<const DumpProblem> problems() const;
+  // Ranks that the dump lacks, and versions of Sonde that differ between them, a line each.
+  SONDE_EXPORT std::vector<std::string> notes() const;
 
   SONDE_EXPORT std::size_t step_count() const;
   SONDE_EXPORT std::size_t op_count() const;

@@ -122,6 +122,9 @@ class Dump:
     def directory(self, rank: int) -> str:
         """The directory with the files of a rank."""
 
+    def notes(self) -> list[str]:
+        """Ranks that the dump lacks, and versions of Sonde that differ between them, a line each."""
+
     def problems(self) -> list[tuple[str, str]]:
         """(file, reason why it could not be read)"""
 

@@ -43,6 +43,7 @@ class Answer:
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._problems: list[dict[str, str]] = []
+        self._warnings: list[str] = []
         self._error: dict[str, object] | None = None
         self._incomplete = False
 
@@ -52,6 +53,11 @@ class Answer:
         self._problems.append({"path": str(path), "message": str(message)})
         if len(self._problems) <= 10:
             print(f"sonde: warning: {printable(f'{path}: {message}' if path else message)}", file=sys.stderr)
+
+    def warning(self, message: str) -> None:
+        """Adds another fact that the user should know."""
+        self._warnings.append(message)
+        print(f"sonde: warning: {printable(message)}", file=sys.stderr)
 
     def error(self, message: object, status: int) -> int:
         """Reports the reason why there is no answer. Returns the status."""
@@ -64,7 +70,7 @@ class Answer:
         if len(self._problems) > 10:
             print(f"sonde: warning: {len(self._problems) - 10} more problems (--json lists all)", file=sys.stderr)
         if self._as_json:
-            document |= {"problems": self._problems, "warnings": []}
+            document |= {"problems": self._problems, "warnings": self._warnings}
             if self._error is not None:
                 document["error"] = self._error
             lines = [json.dumps(document, indent=2)]

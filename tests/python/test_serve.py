@@ -48,6 +48,21 @@ def trained(tmp_path_factory):
     assert server.close() == 0, server.messages
 
 
+@pytest.fixture(scope="module")
+def several_ranks(tmp_path_factory):
+    """A server of ranks 0 to 2 of four, each with a NaN in step 1; rank 1 has two steps, the others three."""
+    directory = tmp_path_factory.mktemp("ranks", numbered=True)
+    (directory / "train.py").write_text(textwrap.dedent(NAN_TRAINING))
+    for rank in range(3):
+        steps = "0-1" if rank == 1 else "0-2"
+        run = [CLI, "run", "--out", directory / "dump", "--saved-data", "statistic", "--iteration", steps, "--"]
+        done = run_in(directory, None, *run, *python(), "train.py", RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=4)
+        assert done.status == 0, done.stderr
+    server = Server(directory / "dump")
+    yield server
+    assert server.close() == 0, server.messages
+
+
 def arrow_table(answer):
     assert answer.headers["Content-Type"] == ARROW
     table = pyarrow.ipc.open_stream(io.BytesIO(answer.body)).read_all()
@@ -198,6 +213,41 @@ def test_a_map_is_given_by_rows_and_by_steps(trained):
     assert [(row["row"], row["class"]) for row in whole if row["first_step"] == step] == [
         (row["row"], row["class"]) for row in one
     ]
+
+
+def test_a_map_of_ranks_has_the_worst_of_each_in_the_columns_of_one(several_ranks):
+    whole = several_ranks.get("health").json["rows"]
+    worst = {}
+    for row in whole:
+        place = worst.setdefault((row["rank"], row["first_step"]), {"ops": 0, "nan_tensors": 0, "class": set()})
+        place["ops"] += row["ops"]
+        place["nan_tensors"] += row["nan_tensors"]
+        place["class"].add(row["class"])
+    ranks = several_ranks.get("health", by="rank", rank="1").json["rows"]
+    assert len(ranks) == len({rank for rank, _ in worst}) * 2 > 4  # rank 1 has two of three steps
+    for row in ranks:
+        assert row["row"] == row["rank"] and row["row_count"] == 3
+        place = worst[row["rank"], row["first_step"]]
+        assert (row["ops"], row["nan_tensors"]) == (place["ops"], place["nan_tensors"])
+        assert row["class"] in place["class"] and (row["class"] == "nan") == ("nan" in place["class"])
+    assert {row["class"] for row in ranks} == {"fine", "nan"}
+    parts = [several_ranks.get("health", by="rank", rank="1", rows=2, first_row=first) for first in (0, 2)]
+    assert [row for part in parts for row in part.json["rows"]] == ranks
+
+
+def test_a_rank_has_the_gradients_that_it_has_among_all(several_ranks):
+    whole = several_ranks.get("gradients").json["rows"]
+    for rank in "012":
+        rows = several_ranks.get("gradients", rank=rank).json["rows"]
+        assert rows and [(row["parameter"], row["first_step"], row["l2norm"]) for row in rows] == [
+            (row["parameter"], row["first_step"], row["l2norm"]) for row in whole if row["rank"] == rank
+        ]
+
+
+def test_the_overview_says_how_many_processes_there_were(several_ranks):
+    overview = several_ranks.get("overview").json
+    assert overview["world_size"] == 4
+    assert "the dump lacks rank 3: what was computed there is not known" in overview["warnings"]
 
 
 def test_a_curve_is_the_trend_of_its_row(trained):

@@ -715,6 +715,7 @@ export interface Loss {
 export interface Overview {
   readonly dump: number; // the number for `dump=`
   readonly ranks: readonly OverviewRank[]; // its ranks
+  readonly world_size: number; // processes of the program; 0: unknown
   readonly steps: readonly OverviewStep[]; // of all ranks
   readonly loss: readonly Loss[]; // by step
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same

@@ -18,8 +18,8 @@ export interface Error {
 }
 
 export interface HealthRow {
-  readonly row?: string; // The scope, or the op's full name.
-  readonly row_number?: number; // Rows in the order of the run, from 0; equal for all ranks.
+  readonly row?: string; // The scope, the op's full name, or the rank.
+  readonly row_number?: number; // Rows in the order of the run, or of the ranks, from 0; equal for all ranks.
   readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
   readonly graph?: number; // 0 training, 1 and 2 without gradients.
   readonly column?: number; // Columns from 0.

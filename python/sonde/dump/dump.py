@@ -137,6 +137,11 @@ class Dump:
         """The files that could not be read."""
         return [Problem(named(path), named(why)) for path, why in self.tables.core.problems()]
 
+    @property
+    def notes(self) -> list[str]:
+        """Ranks that the dump lacks, and versions of Sonde that differ between them, a line each."""
+        return [str(note) for note in self.tables.core.notes()]
+
     def serve(
         self, golden: "str | os.PathLike[str] | Dump | None" = None, frame: Sequence[str] = LOCAL_NOTEBOOKS
     ) -> Server:

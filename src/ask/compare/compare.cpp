@@ -13,6 +13,7 @@
 #include "ask/compare/passed_on.h"
 #include "ask/compare/relation_map.h"
 #include "ground/base/text.h"
+#include "read/catalog/missing_ranks.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/step_order.h"
 #include "read/catalog/unfinished_runs.h"
@@ -229,6 +230,10 @@ std::uint64_t tensors_not_read(const std::vector<StepPair>& pairs) {
   return count;
 }
 
+void note_ranks(const Catalog& catalog, std::string_view of, DumpComparison& into) {
+  for (const std::string& note : rank_notes(catalog)) into.notes.push_back(std::string(of) + note);
+}
+
 // True: the dump may lack steps that the program ran.
 bool note_early_ends(const Catalog& catalog, const DumpPart& part, std::string_view of, DumpComparison& into) {
   const std::vector<std::string> ends = early_ends(catalog, part);
@@ -372,6 +377,10 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
 void conclude(const Catalog& target, const Catalog& golden, const CompareOptions& options, DumpComparison& comparison) {
   comparison.complete = target.problems.empty() && golden.problems.empty() && comparison.unreadable.empty() &&
                         comparison.left_out.empty() && comparison.compared_tensors > 0;
+  if (!options.part.rank) {
+    note_ranks(target, "", comparison);
+    if (golden.path != target.path) note_ranks(golden, "golden: ", comparison);
+  }
   const bool target_ended = note_early_ends(target, options.part, "", comparison);
   const bool golden_ended = note_early_ends(golden, options.golden_part.value_or(options.part), "golden: ", comparison);
   const bool nothing_done = note_nothing_done(target, golden, comparison);

@@ -34,7 +34,8 @@ Json frame_json(const RankFrame& frame) {
   const CatalogRank& rank = frame.rank;
   Json runs = Json::array(), problems = Json::array();
   for (const CatalogRun& run : rank.runs) {
-    runs.push_back({run.finished, run.command, run.saved_data, run.net_name, run.error, run.notes});
+    runs.push_back({run.finished, run.command, run.saved_data, run.net_name, run.error, run.notes, run.sonde_version,
+                    run.world_size});
   }
   for (const CatalogProblem& problem : frame.problems) {
     problems.push_back({problem.path.native(), problem.message, problem.is_lost, static_cast<int>(problem.kind)});
@@ -83,6 +84,8 @@ RankFrame frame_of(const Json& json) {
     run.net_name = one.at(3).get<std::string>();
     run.error = one.at(4).get<std::string>();
     run.notes = one.at(5).get<std::vector<std::string>>();
+    run.sonde_version = one.at(6).get<std::string>();
+    run.world_size = one.at(7).get<std::uint32_t>();
   }
   add_steps(json, rank);
   for (const Json& one : json.at("problems")) {

@@ -194,8 +194,7 @@ FirstBad JoinedAnswer::finish(const Catalog& catalog, Searches& searches) && {
                      report_.problems.empty() && (tensors_not_read_ == 0 || any) &&
                      (report_.looked_at.tensors > 0 || report_.only_overflows);
   // A rank that is not here may have been bad before the others, too.
-  const std::string missing = options_.part.rank ? "" : missing_ranks_note(catalog);
-  if (!missing.empty()) report_.notes.push_back(missing);
+  if (!options_.part.rank) std::ranges::move(rank_notes(catalog), std::back_inserter(report_.notes));
   if (!any) return std::move(report_);
   const StepOrder order = order_of(searches);
   const RankVerdict verdict = first_rank(searches, order);

@@ -551,7 +551,12 @@ IssueKind kind_of(ProblemKind kind) {
 }
 
 VerifiedRank verify_one(const CatalogRank& rank, const VerifyOptions& options, Verification& report) {
-  return rank.has_journal ? RankVerifier(rank, options, report).verify() : verify_tree(rank, report);
+  VerifiedRank verified = rank.has_journal ? RankVerifier(rank, options, report).verify() : verify_tree(rank, report);
+  if (!rank.runs.empty()) {
+    verified.sonde_version = rank.runs.back().sonde_version;
+    verified.world_size = rank.runs.back().world_size;
+  }
+  return verified;
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   const bool is_open = !plan.sonde.is_private;
   if (is_open) json["command"] = run.command;
   json["rank"] = run.rank;
+  json[names::world_size] = run.world_size;
   json["pid"] = ::getpid();
   json[names::started_us] = started_us;
   json["layout"] = info(plan.sonde.layout).name;
@@ -143,6 +144,8 @@ std::optional<RunHeader> parse_run_json(std::string_view text) {
   header.command = members.text("command");
   header.config_file = members.text("config_file");
   header.rank = static_cast<std::uint32_t>(members.number("rank"));
+  header.sonde_version = members.text("sonde");
+  header.world_size = static_cast<std::uint32_t>(members.number(names::world_size));
   header.pid = members.number("pid");
   header.started_us = members.number(names::started_us);
   header.mends = members.known_number("mends");

@@ -21,8 +21,8 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
 
 // The facts that a reader takes from the first entry. Empty, or 0: not given.
 struct RunHeader {
-  std::string host, command, config_file;
-  std::uint32_t rank = 0;
+  std::string sonde_version, host, command, config_file;
+  std::uint32_t rank = 0, world_size = 0;
   std::uint64_t pid = 0, started_us = 0;
   std::optional<std::size_t> mends;  // the run that it completes (docs/format.md, "Journal")
   // From the plan, in the plan's own words.

@@ -17,6 +17,7 @@
 #include "ground/base/text.h"
 #include "ground/files/brought_files.h"
 #include "read/catalog/catalog.h"
+#include "read/catalog/missing_ranks.h"
 #include "read/catalog/op_matchers.h"
 #include "read/catalog/select.h"
 #include "read/catalog/slot_text.h"
@@ -260,6 +261,7 @@ const std::filesystem::path& Dump::directory(std::uint32_t rank) const {
 }
 
 std::span<const DumpProblem> Dump::problems() const { return state_->problems; }
+std::vector<std::string> Dump::notes() const { return rank_notes(state_->catalog); }
 std::size_t Dump::step_count() const { return state_->steps.size(); }
 std::size_t Dump::op_count() const { return state_->ops.size(); }
 std::size_t Dump::tensor_count() const { return state_->op_of_tensor.size(); }

@@ -24,6 +24,7 @@
 #include "ground/base/mutex.h"
 #include "ground/contract/json.h"
 #include "read/catalog/dump_part.h"
+#include "read/catalog/missing_ranks.h"
 #include "read/catalog/slot_text.h"
 #include "read/catalog/unfinished_runs.h"
 
@@ -285,6 +286,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
   for (const CatalogProblem& problem : report.problems) out.problems.push_back({problem.path, problem.message});
   const std::vector<std::string> ends = early_ends(catalog, {*steps, std::nullopt, std::nullopt, ""});
   out.notes.insert(out.notes.end(), ends.begin(), ends.end());
+  if (!question.rank) std::ranges::move(rank_notes(catalog), std::back_inserter(out.notes));
   out.complete =
       !catalog.has_lost() && ends.empty() && out.problems.empty() && out.not_judged.empty() && report.tensors > 0;
   return out;

@@ -12,22 +12,32 @@
 namespace sonde::server {
 namespace {
 
-// The facts that a state needs.
-struct TensorFactRow {
+// What every tensor needs. Of most the dump has counted that all is finite: the other columns are read of the rest alone.
+struct TensorPlaceRow {
   std::uint64_t op_id = 0, position = 0;
+  bool is_input = false, is_finite = false;
+  std::optional<std::uint64_t> source;
+};
+constexpr auto kTensorPlaceRow =
+    std::tuple(RowField{"op_id", &TensorPlaceRow::op_id}, RowField{"position", &TensorPlaceRow::position},
+               RowField{"is_input", &TensorPlaceRow::is_input}, RowField{"source", &TensorPlaceRow::source},
+               RowField{"nan_count=0 AND positive_inf_count=0 AND negative_inf_count=0", &TensorPlaceRow::is_finite});
+
+// The facts that the state of another one needs.
+struct TensorFactRow {
   bool is_input = false;
   std::uint32_t slot = 0, flags = 0;
   std::optional<std::string_view> dtype;
   std::optional<KnownStatistics> statistics;
-  std::optional<std::uint64_t> directory, source;
+  std::optional<std::uint64_t> directory;
   double constant = 0;
 };
 constexpr auto kTensorFactRow =
-    std::tuple(RowField{"op_id", &TensorFactRow::op_id}, RowField{"position", &TensorFactRow::position},
-               RowField{"is_input", &TensorFactRow::is_input}, RowField{"slot", &TensorFactRow::slot},
+    std::tuple(RowField{"is_input", &TensorFactRow::is_input}, RowField{"slot", &TensorFactRow::slot},
                RowField{"dtype", &TensorFactRow::dtype}, StatisticsField{&TensorFactRow::statistics},
                RowField{"flags", &TensorFactRow::flags}, RowField{"directory", &TensorFactRow::directory},
-               RowField{"constant", &TensorFactRow::constant}, RowField{"source", &TensorFactRow::source});
+               RowField{"constant", &TensorFactRow::constant});
+constexpr int kFirstFactColumn = std::tuple_size_v<decltype(kTensorPlaceRow)>;
 
 struct OpFactRow {
   std::uint32_t step_id = 0, name_id = 0;
@@ -132,38 +142,49 @@ State judged(State state, const CatalogTensor& tensor, const OpFact& op, const F
   return state;
 }
 
+struct TensorState {
+  State state;
+  bool is_recorded;
+};
+
 Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, std::uint64_t first_new,
                     Facts& facts) {
-  Result<Statement> rows =
-      database.prepare(select_text(kTensorFactRow, "FROM tensors WHERE op_id>=? ORDER BY op_id, position").c_str());
+  Result<Statement> rows = database.prepare(select_text(std::tuple_cat(kTensorPlaceRow, kTensorFactRow),
+                                                        "FROM tensors WHERE op_id>=? ORDER BY op_id, position")
+                                                .c_str());
   if (!rows) return rows.error();
   std::string_view last_name;
   DType last_dtype = DType::undefined;
+  const auto look = [&](const TensorPlaceRow& place) -> TensorState {
+    if (place.is_finite) return {State::fine, true};
+    const auto row = row_of<TensorFactRow>(*rows, kTensorFactRow, kFirstFactColumn);
+    CatalogTensor tensor = catalog_tensor(row, last_name, last_dtype);
+    if (!judgement.measured.empty() && !tensor.statistics) {
+      const auto measured = judgement.measured.find(tensor_key(place.op_id, place.position));
+      if (measured != judgement.measured.end()) tensor.statistics = measured->second;
+    }
+    return {judged(state_of(tensor), tensor, facts.ops[place.op_id], facts, frame, judgement), tensor.recorded()};
+  };
   rows->set(0, first_new);
   std::uint64_t next_op = first_new;
   std::vector<State> worst_of_others(facts.ops.size() - first_new);
   while (rows->next()) {
-    const TensorFactRow row = row_of<TensorFactRow>(*rows, kTensorFactRow);
+    const auto row = row_of<TensorPlaceRow>(*rows, kTensorPlaceRow);
     const std::uint64_t id = row.op_id;
     if (id >= facts.ops.size()) return database.error("cannot read it: a tensor has no op");
     for (; next_op <= id; ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
     OpFact& op = facts.ops[id];
-    CatalogTensor tensor = catalog_tensor(row, last_name, last_dtype);
-    if (!judgement.measured.empty() && !tensor.statistics) {
-      const auto measured = judgement.measured.find(tensor_key(id, row.position));
-      if (measured != judgement.measured.end()) tensor.statistics = measured->second;
-    }
-    const State state = judged(state_of(tensor), tensor, op, facts, frame, judgement);
+    const auto [state, is_recorded] = look(row);
     facts.tensors.push_back(
-        {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(row.position), tensor.is_input, state});
+        {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(row.position), row.is_input, state});
     // The output of another op is judged at that op.
-    if (tensor.is_input && row.source) {
+    if (row.is_input && row.source) {
       State& worst = worst_of_others[id - first_new];
       worst = std::max(worst, state);
     } else {
       op.state = std::max(op.state, state);
     }
-    op.recorded += tensor.recorded();
+    op.recorded += is_recorded;
     op.nan_tensors += state == State::nan;
     op.inf_tensors += state == State::infinity || state == State::unjudged_infinity || state == State::healthy_infinity;
     op.not_measured += state == State::not_measured;
@@ -203,6 +224,10 @@ Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catal
   if (status) status = read_tensors(database, frame, judgement, first_new, *facts);
   if (!status) return status.error();
   return std::shared_ptr<const Facts>(std::move(facts));
+}
+
+bool Facts::has_infinities() const {
+  return std::ranges::any_of(ops, [](const OpFact& op) { return op.inf_tensors > 0; });
 }
 
 Facts::ByName Facts::by_name() const {

@@ -82,6 +82,9 @@ class Facts : public std::enable_shared_from_this<Facts> {
   // The ids of the ops with this name, in the order of the run. The first call makes a table of all names.
   std::span<const std::uint32_t> ops_named(std::string_view name) const;
 
+  // Those that a first-bad job judges.
+  bool has_infinities() const;
+
   std::vector<StepPlaceFact> steps;  // by `steps.id`
   std::vector<OpName> names;         // by `op_names.id`
   std::vector<OpFact> ops;           // by `ops.id`

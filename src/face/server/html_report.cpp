@@ -28,6 +28,7 @@ Fields with(Fields fields, const Fields& more) {
 }
 
 constexpr std::uint64_t kHealthRows = 100;       // of its page, as web/src/screens/health_levels.ts
+constexpr std::uint64_t kHealthRanks = 64;       // which it shows beside one, as there
 constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
 // The answer of a job; an empty one if there is none.
@@ -72,6 +73,7 @@ class Reporter {
   void put_values(const FocusOp& suspect, const Op& op);
   void put_slice(const Fields& of, const std::vector<std::uint64_t>& shape);
   void put_health(const Fields& query, const std::string& under, int depth);
+  void put_health_of_ranks(const Fields& query, const std::string& rank);
   template <typename Row>
   Result<TableAnswer<Row>> rows_of(std::string_view table, const Fields& query);
   void add_others(const Place& place, const std::vector<ServedOp>& ops);
@@ -277,6 +279,18 @@ void Reporter::put_health(const Fields& query, const std::string& under, int dep
   for (const std::string& scope : open) put_health(query, scope, depth + 1);
 }
 
+// Beside the levels of a rank a row for each of those about it.
+void Reporter::put_health_of_ranks(const Fields& query, const std::string& rank) {
+  const auto found = std::ranges::find(overviews_[0].ranks, rank, &OverviewRank::rank);
+  if (overviews_[0].ranks.size() < 2 || found == overviews_[0].ranks.end()) return;
+  const auto first = static_cast<std::uint64_t>(found - overviews_[0].ranks.begin()) / kHealthRanks * kHealthRanks;
+  put("rows of ranks", "health",
+      with(query, {{"w", "400"},
+                   {"by", "rank"},
+                   {"first_row", std::to_string(first)},
+                   {"rows", std::to_string(kHealthRanks)}}));
+}
+
 template <typename Row>
 Result<TableAnswer<Row>> Reporter::rows_of(std::string_view table, const Fields& query) {
   std::vector<Row> rows;
@@ -441,6 +455,7 @@ Result<HtmlPage> Reporter::make() {
     const Fields query = {{"rank", place.rank}, {"graph", std::to_string(place.graph)}};
     put("matrices of gradients", "gradients", with(query, {{"w", "400"}, {"h", "60"}}));
     put_health(query, "", 0);
+    put_health_of_ranks(query, place.rank);
   }
   for (const Place& place : places_) {
     for (const char* part : {"nodes", "edges"}) put("graphs of steps", "graph", with(place.query(), {{"part", part}}));

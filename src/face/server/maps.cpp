@@ -1,5 +1,6 @@
 // Maps over the steps: the health of scopes, the norms of gradients, the statistics of one tensor.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -25,6 +26,7 @@ class StepColumns {
   std::size_t column_of(std::uint64_t step) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(steps_, step) - steps_.begin()) / each_;
   }
+  bool contains(std::uint64_t step) const { return std::ranges::binary_search(steps_, step); }
   std::uint64_t first_of(std::size_t column) const { return steps_[column * each_]; }
   std::uint64_t last_of(std::size_t column) const { return steps_[std::min(steps_.size(), (column + 1) * each_) - 1]; }
 
@@ -139,7 +141,7 @@ class HealthCells {
     };
     const auto takes = [&](const StepPlaceFact& step) {
       const CatalogRank& rank = snapshot.frame().ranks[step.rank];
-      return where.takes(rank, rank.steps[step.step]);
+      return where.takes(rank, rank.steps[step.step]) && columns.contains(step.number);
     };
     for (const StepPlaceFact& step : facts.steps) {
       if (takes(step)) numbers.try_emplace(place_of(step));
@@ -178,29 +180,56 @@ class HealthCells {
   std::unordered_map<std::uint64_t, HealthCell> cells_;
 };
 
-void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& rows, const StepColumns& columns,
-                const HealthCells& cells, std::uint64_t rows_each, RowTable<ServedHealth>& table) {
+// `name_row` fills in what is the row's.
+void add_health(const Snapshot& snapshot, const Facts& facts, const StepColumns& columns, const HealthCells& cells,
+                const std::function<void(std::size_t, ServedHealth&)>& name_row, RowTable<ServedHealth>& table) {
   cells.each([&](const CellPlace& place, const HealthCell& cell) {
     const auto& [row, rank, graph, column] = place;
     const OpFact& worst = facts.ops[cell.worst];
-    table.add({.row = std::string(rows.name(row * rows_each)),
-               .row_number = static_cast<std::uint32_t>(row),
-               .rank = rank_text(snapshot.frame().ranks[rank]),
-               .graph = graph,
-               .column = static_cast<std::uint32_t>(column),
-               .first_step = columns.first_of(column),
-               .last_step = columns.last_of(column),
-               .class_ = cell.state,
-               .ops = cell.ops,
-               .tensors = cell.tensors,
-               .nan_tensors = cell.nan_tensors,
-               .inf_tensors = cell.inf_tensors,
-               .not_measured = cell.not_measured,
-               .worst_op = facts.names[worst.name].op_name,
-               .worst_step = facts.steps[worst.step].number,
-               .has_children = rows.has_children(row * rows_each),
-               .row_count = static_cast<std::uint32_t>(rows.size())});
+    ServedHealth one = {.row = {},
+                        .row_number = static_cast<std::uint32_t>(row),
+                        .rank = rank_text(snapshot.frame().ranks[rank]),
+                        .graph = graph,
+                        .column = static_cast<std::uint32_t>(column),
+                        .first_step = columns.first_of(column),
+                        .last_step = columns.last_of(column),
+                        .class_ = cell.state,
+                        .ops = cell.ops,
+                        .tensors = cell.tensors,
+                        .nan_tensors = cell.nan_tensors,
+                        .inf_tensors = cell.inf_tensors,
+                        .not_measured = cell.not_measured,
+                        .worst_op = facts.names[worst.name].op_name,
+                        .worst_step = facts.steps[worst.step].number,
+                        .has_children = false,
+                        .row_count = 0};
+    name_row(row, one);
+    table.add(std::move(one));
   });
+}
+
+// The rows that a map shows.
+struct RowWindow {
+  std::uint64_t first = 0, most = 0;  // 0: all
+  bool contains(std::uint64_t row) const { return row >= first && (most == 0 || row - first < most); }
+};
+
+// A row for each rank, in the columns of the rank that the question names.
+void add_health_of_ranks(const Snapshot& snapshot, const Facts& facts, Where where, const StepColumns& columns,
+                         HealthRows below, const RowWindow& window, RowTable<ServedHealth>& table) {
+  where.rank.reset();
+  HealthCells cells(snapshot, facts, where, columns);
+  for (std::uint32_t id = 0; id < facts.ops.size(); ++id) {
+    const OpFact& op = facts.ops[id];
+    const std::uint32_t rank = facts.steps[op.step].rank;
+    if (window.contains(rank) && cells.takes(op) && below.row_of(op) != HealthRows::kNone) cells.add(rank, op, id);
+  }
+  const auto name_row = [&](std::size_t, ServedHealth& one) {
+    one.row = one.rank;
+    one.has_children = true;
+    one.row_count = static_cast<std::uint32_t>(snapshot.frame().ranks.size());
+  };
+  add_health(snapshot, facts, columns, cells, name_row, table);
 }
 
 struct GradientRow {
@@ -211,16 +240,27 @@ struct GradientRow {
 };
 
 // Gradients by their parameters: outputs of the backward pass that are called a parameter's, else tensors named `….grad`.
-Result<std::vector<GradientRow>> gradient_rows(Snapshot& snapshot, const Facts& facts) {
+// `where`: of others only those that lie between its ops.
+Result<std::vector<GradientRow>> gradient_rows(Snapshot& snapshot, const Facts& facts, const Where& where) {
+  std::uint64_t first = facts.ops.size(), end = 0;
+  for (std::uint64_t op = 0; op < facts.ops.size(); ++op) {
+    const StepPlaceFact& step = facts.steps[facts.ops[op].step];
+    if (!where.takes(snapshot.frame().ranks[step.rank])) continue;
+    first = std::min(first, op);
+    end = op + 1;
+  }
   std::vector<GradientRow> rows;
   const Status read = snapshot.with_database([&](Database& database) -> Status {
     Result<Statement> row = database.prepare(
         "SELECT tensors.op_id, position, names.text, l2norm, tensors.flags, op_names.op_name FROM tensors "
         "CROSS JOIN ops ON ops.id=tensors.op_id CROSS JOIN op_names ON op_names.id=ops.name_id "
         "LEFT JOIN texts AS names ON names.id=tensors.parameter "
-        "WHERE NOT is_input AND (names.text LIKE '%.grad' OR names.text LIKE 'Gradients/%' OR op_names.op_name LIKE "
+        "WHERE tensors.op_id>=? AND tensors.op_id<? AND NOT is_input AND (names.text LIKE '%.grad' OR names.text LIKE "
+        "'Gradients/%' OR op_names.op_name LIKE "
         "'%.grad') ORDER BY tensors.op_id, position");
     if (!row) return row.error();
+    row->set(0, first);
+    row->set(1, end);
     while (row->next()) {
       GradientRow& gradient = rows.emplace_back();
       gradient.op = row->number(0);
@@ -252,19 +292,23 @@ struct GradientCell {
 
 Result<Response> health(Ask& ask) {
   const Where where = Where::of(ask.parameters, "steps");
-  const bool by_op = ask.parameters.word("by", "scope", {"scope", "op"}) == "op";
+  const std::string by = ask.parameters.word("by", "scope", {"scope", "op", "rank"});
   const std::string under = ask.parameters.text("under").value_or("");
   const std::uint64_t w = ask.parameters.number("w", 0, kLimits.picture_cells),
                       h = ask.parameters.number("h", 0, kLimits.picture_cells);
-  const std::uint64_t first_row = ask.parameters.number("first_row", 0, ~0ULL),
-                      most_rows = ask.parameters.number("rows", 0, kLimits.picture_cells);  // 0: all
+  const RowWindow window = {ask.parameters.number("first_row", 0, ~0ULL),
+                            ask.parameters.number("rows", 0, kLimits.picture_cells)};
   if (Status good = ask.parameters.finish(); !good) return good.error();
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();
   const Facts& facts = **read;
   const StepColumns columns = columns_of(*ask.snapshot, where, w);
-  HealthRows rows(facts, by_op, under);
+  HealthRows rows(facts, by == "op", under);
   RowTable<ServedHealth> health;
+  if (by == "rank") {
+    add_health_of_ranks(*ask.snapshot, facts, where, columns, std::move(rows), window, health);
+    return health.table.response(ask.request, ask.snapshot->generation());
+  }
   {  // the cells are gone before the answer is made
     HealthCells cells(*ask.snapshot, facts, where, columns);
     const std::vector<std::uint32_t> ids = ops_below(facts, under);
@@ -277,11 +321,14 @@ Result<Response> health(Ask& ask) {
       const OpFact& op = facts.ops[i];
       if (!cells.takes(op)) continue;
       const std::size_t row = rows.row_of(op);
-      const bool is_shown =
-          row != HealthRows::kNone && row >= first_row && (most_rows == 0 || row - first_row < most_rows);
-      if (is_shown) cells.add(row / rows_each, op, i);
+      if (row != HealthRows::kNone && window.contains(row)) cells.add(row / rows_each, op, i);
     }
-    add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, health);
+    const auto name_row = [&](std::size_t row, ServedHealth& one) {
+      one.row = rows.name(row * rows_each);
+      one.has_children = rows.has_children(row * rows_each);
+      one.row_count = static_cast<std::uint32_t>(rows.size());
+    };
+    add_health(*ask.snapshot, facts, columns, cells, name_row, health);
   }
   return health.table.response(ask.request, ask.snapshot->generation());
 }
@@ -294,7 +341,7 @@ Result<Response> gradients(Ask& ask) {
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();
   const Facts& facts = **read;
-  const Result<std::vector<GradientRow>> rows = gradient_rows(*ask.snapshot, facts);
+  const Result<std::vector<GradientRow>> rows = gradient_rows(*ask.snapshot, facts, where);
   if (!rows) return rows.error();
   const StepColumns columns = columns_of(*ask.snapshot, where, w);
   std::unordered_map<std::string, std::size_t> numbers;

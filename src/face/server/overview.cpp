@@ -12,6 +12,7 @@
 #include "face/server/limits.h"
 #include "face/server/rank_dimensions.h"
 #include "ground/base/text.h"
+#include "read/catalog/missing_ranks.h"
 #include "read/index/index_schema.h"
 #include "read/index/row_fields.h"
 #include "read/operators/op_nature.h"
@@ -217,10 +218,14 @@ Result<Response> overview(Ask& ask) {
   for (std::size_t i = 0; i < frame.ranks.size(); ++i) {
     const CatalogRank& rank = frame.ranks[i];
     for (const CatalogRun& run : rank.runs) std::ranges::copy(run.notes, std::back_inserter(overview.warnings));
+    if (!rank.runs.empty()) {
+      overview.world_size = std::max<std::uint64_t>(overview.world_size, rank.runs.back().world_size);
+    }
     overview.ranks.push_back(overview_of_rank(rank));
     overview.ranks.back().dimensions = std::move((*dimensions)[i]);
     for (const CatalogStep& step : rank.steps) overview.steps.push_back(overview_of_step(rank, step, states[next++]));
   }
+  std::ranges::move(rank_notes(frame), std::back_inserter(overview.warnings));
   for (const CatalogProblem& problem : frame.problems) overview.problems.push_back({problem.path, problem.message});
   Result<std::vector<Loss>> loss = losses(*ask.snapshot, **facts);
   if (!loss) return loss.error();

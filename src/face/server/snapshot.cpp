@@ -116,10 +116,13 @@ Result<std::shared_ptr<const Facts>> Snapshot::facts() {
 
 void Snapshot::judge(std::shared_ptr<const Judgement> judgement) {
   const Lock lock(facts_mutex_);
+  const bool is_measured = judgement->measured.size() != judgement_->measured.size();
   judgement_ = std::move(judgement);
+  ++judged_;
+  // Only infinities are judged: of a dump without any the facts hold.
+  if (!is_measured && facts_ && !facts_->has_infinities()) return;
   facts_.reset();
   earlier_.reset();
-  ++judged_;
   const Lock rows_lock(rows_mutex_);
   rows_.clear();
 }

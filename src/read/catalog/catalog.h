@@ -117,7 +117,9 @@ struct CatalogStep {
 };
 
 struct CatalogRun {
-  bool finished = false;  // it closed the dump itself
+  bool finished = false;         // it closed the dump itself
+  std::string sonde_version;     // that recorded it; empty: unknown
+  std::uint32_t world_size = 0;  // processes of the program; 0: unknown
   std::string host, command, layout, saved_data, net_name;
   DumpSettings settings;
   std::string error;  // the error that stopped the recording, if any

@@ -1,17 +1,24 @@
-// The ranks that a dump should have, by the numbers of the others.
+// What the ranks of a dump say of the others: those that it lacks, and those that another version of Sonde recorded.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "read/catalog/catalog.h"
 
 namespace sonde {
 
-// "the dump lacks ranks 1, 4-6: …" of ranks below the largest of these. Empty: it lacks none, or `dump` is a directory of one.
-std::string missing_ranks_note(const std::filesystem::path& dump, const std::set<std::uint32_t>& there);
-std::string missing_ranks_note(const Catalog& catalog);  // empty, too: its path holds several dumps
+struct RankOrigin {
+  std::uint32_t rank = 0;
+  std::string sonde_version;     // empty: unknown
+  std::uint64_t world_size = 0;  // processes of the program; 0: unknown
+};
+
+// A line for each: "the dump lacks ranks 1, 4-6: …", of ranks below the largest and those that the program had; "different
+// versions of Sonde recorded the ranks: …". None of a `dump` that is the directory of one rank.
+std::vector<std::string> rank_notes(const std::filesystem::path& dump, const std::vector<RankOrigin>& ranks);
+std::vector<std::string> rank_notes(const Catalog& catalog);  // none, too, if its path holds several dumps
 
 }  // namespace sonde

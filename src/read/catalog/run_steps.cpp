@@ -43,6 +43,8 @@ CatalogRun run_of(const JournalRun& journal, const std::filesystem::path& metada
   const RunEnd end = parse_end_json(journal.end_json);
   CatalogRun run;
   run.finished = !journal.end_json.empty();
+  run.sonde_version = header.sonde_version;
+  run.world_size = header.world_size;
   run.host = header.host;
   run.command = header.command;
   run.layout = header.layout;

@@ -92,6 +92,8 @@ class Reader {
     if (rank == nullptr) return;
     CatalogRun& run = rank->runs.emplace_back();
     run.finished = row.finished;
+    run.sonde_version = row.sonde_version;
+    run.world_size = static_cast<std::uint32_t>(row.world_size);
     run.host = row.host;
     run.command = row.command;
     run.layout = row.layout;

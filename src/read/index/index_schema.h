@@ -15,7 +15,7 @@
 namespace sonde {
 
 inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the header of the file
-inline constexpr std::int64_t kIndexVersion = 10;              // of the schema; another one is not read
+inline constexpr std::int64_t kIndexVersion = 11;              // of the schema; another one is not read
 
 // Executed before the rows are written, and after: an index of a full table is made faster.
 std::string index_tables();

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <unordered_map>
 
+#include "contract/names.h"
 #include "contract/tables.h"
 #include "dump/graph/host_graph.h"
 #include "read/catalog/replicas.h"
@@ -220,7 +221,7 @@ class Writer {
 
   bool write_meta(const fs::path& root, const TreeSnapshot& snapshot) {
     bool written = write_fact("dump", std::string_view(root.native()));
-    written &= write_fact("sonde_version", std::string_view(SONDE_VERSION));
+    written &= write_fact(names::sonde_version, std::string_view(SONDE_VERSION));
     written &= write_fact("files", std::uint64_t{snapshot.files});
     for (const SourceState& source : snapshot.sources) {
       written &= write_row(source_, tables::Sources{.path = source.path,
@@ -274,6 +275,8 @@ class Writer {
     bool written = write_row(run_, tables::Runs{.rank_id = rank_id,
                                                 .run = number,
                                                 .finished = run.finished,
+                                                .sonde_version = run.sonde_version,
+                                                .world_size = run.world_size,
                                                 .host = run.host,
                                                 .command = run.command,
                                                 .layout = run.layout,

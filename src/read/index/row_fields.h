@@ -203,11 +203,10 @@ bool write_row(Statement& statement, const Row& row) {
 
 // --- rows of any SELECT ----------------------------------------------------------------------------------------------
 
-// Texts are valid until the next row.
+// Texts are valid until the next row. `column`: the first of these fields.
 template <typename Row, typename... Fields>
-Row row_of(const Statement& statement, const std::tuple<Fields...>& fields) {
+Row row_of(const Statement& statement, const std::tuple<Fields...>& fields, int column = 0) {
   Row row;
-  int column = 0;
   std::apply([&](const auto&... field) { ((column = row_fields::take(statement, column, field, row)), ...); }, fields);
   return row;
 }

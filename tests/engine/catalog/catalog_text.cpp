@@ -59,11 +59,12 @@ class Text {
   }
 
   void add(const CatalogRun& run) {
-    const auto& [finished, host, command, layout, saved_data, net_name, settings, error, pid, started_us, ended_us,
-                 bytes_read, bytes_written, notes, sites, attributes] = run;
+    const auto& [finished, sonde_version, world_size, host, command, layout, saved_data, net_name, settings, error, pid,
+                 started_us, ended_us, bytes_read, bytes_written, notes, sites, attributes] = run;
     const auto& [only_overflows, overflow_number, only_exceptions, inputs_after, reread] = settings;
-    put("run", finished, host, command, layout, saved_data, net_name, error, pid, started_us, ended_us, bytes_read,
-        bytes_written, notes, only_overflows, overflow_number, only_exceptions, inputs_after, reread);
+    put("run", finished, sonde_version, world_size, host, command, layout, saved_data, net_name, error, pid, started_us,
+        ended_us, bytes_read, bytes_written, notes, only_overflows, overflow_number, only_exceptions, inputs_after,
+        reread);
   }
 
   void add(const CatalogStep& step) {

@@ -118,6 +118,34 @@ TEST(Threads, EveryEndpointIsAskedWhileTheDumpGrowsAndJobsAreCancelled) {
   EXPECT_TRUE(wait_for([&] { return server.get("/api/v1/health").find("\"last_step\":5") != std::string::npos; }));
 }
 
+// A job of first-bad has ended: what it names are infinities of an op, whether the dump has some or not.
+std::shared_ptr<const Judgement> judgement_of_add() {
+  Judgement judgement;
+  judgement.infinities[{"0", 0, "Default/Add-op1", false, 0}].push_back({StepSet::all(), State::infinity});
+  return std::make_shared<const Judgement>(std::move(judgement));
+}
+
+TEST(Facts, AreReadAgainOnlyWhereAJobChangesThem) {
+  for (const std::string largest : {"nan", "inf"}) {
+    const TemporaryDirectory dump;
+    dump.write("rank_0/Net/0/0/statistic.csv",
+               "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,"
+               "L2Norm Value\nAdd,Default/Add-op1,0,0,1700000000000002,output,0,8,float32,\"(2)\"," +
+                   largest + ",0," + largest + "\n");
+    const Result<std::shared_ptr<Snapshot>> snapshot = Snapshot::open(dump.path(), 1, {});
+    ASSERT_TRUE(snapshot);
+    const std::shared_ptr<const Facts> before = *(*snapshot)->facts();
+    (*snapshot)->judge(judgement_of_add());
+    const std::shared_ptr<const Facts> judged = *(*snapshot)->facts();
+    EXPECT_EQ(judged == before, largest == "nan");
+    EXPECT_EQ(judged->ops.at(0).state, largest == "nan" ? State::nan : State::infinity);
+    Judgement measured = *judgement_of_add();
+    measured.measured[tensor_key(0, 0)] = KnownStatistics();
+    (*snapshot)->judge(std::make_shared<const Judgement>(std::move(measured)));
+    EXPECT_NE(*(*snapshot)->facts(), judged);
+  }
+}
+
 TEST(Rows, ASearchThatNobodyWaitsForEndsAndIsNotKept) {
   const TemporaryDirectory dump;
   for (unsigned step = 0; step < 2; ++step) write_step(dump, step);

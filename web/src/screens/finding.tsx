@@ -13,7 +13,7 @@ import { Before, NextCommands } from "../parts/next.tsx";
 import { lacksRanks } from "../ranks.ts";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
-import { dump, formatSlot, hasPath, linkTo, rankName, ranks, report, useAnnounced } from "../state.ts";
+import { dump, formatSlot, hasPath, linkTo, overview, rankName, ranks, report, useAnnounced } from "../state.ts";
 import { language, words } from "../words.ts";
 
 // `mayDiffer`: from a golden run, as another card says; then this one never says that nothing is wrong.
@@ -22,7 +22,7 @@ export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolea
 }
 
 function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
-  const whole = of.complete && of.unfinished.length === 0 && !lacksRanks(ranks.value); // a note says which
+  const whole = of.complete && of.unfinished.length === 0 && !lacksRanks(ranks.value, overview.value?.world_size ?? 0); // a note says which
   const healthy = mayDiffer ? words.overview.noBadValue : words.overview.healthy;
   // A run that was killed: all that it recorded was examined, as far as the problems below do not say otherwise.
   const recorded = of.complete || (of.unfinished.some((run) => run.state === "killed") && of.problems.length === 0 && of.looked_at.tensors > 0);

@@ -8,7 +8,7 @@ import { arrange, type Cells } from "./cells.ts";
 
 export const PAGE_ROWS = 100; // of one question; as kHealthRows in src/face/server/html_report.cpp
 const MOST_LEVELS = 60;
-const MOST_RANKS = 64;
+const MOST_RANKS = 64; // as kHealthRanks there
 const MOST_DEPTH = 24;
 const FEW_ROWS = 30; // that a page must have after folding; else the next one is read, too
 const MOST_PAGES = 10; // that are read without being asked for
@@ -45,7 +45,7 @@ export interface Asked {
 export const isIn = (name: string, scope: string): boolean => name.startsWith(`${scope}/`);
 
 // Each open scope is a question of its own. At first those around the finding are open, without one the first root; and only children.
-// Of the other ranks one row is shown, which opens that rank.
+// Of the other ranks one row is shown, which opens that rank: those about this one, in one question.
 export async function readLevels(from: Source, { query, ranks, op, choices }: Asked, signal: AbortSignal): Promise<HealthLevel[]> {
   const levels: HealthLevel[] = [];
   const read = async (rank: string, under: string, depth: number): Promise<void> => {
@@ -59,9 +59,25 @@ export async function readLevels(from: Source, { query, ranks, op, choices }: As
       if (isOpen && levels.length < MOST_LEVELS && depth < MOST_DEPTH) await read(rank, scope, depth + 1);
     }
   };
-  for (const rank of ranks.length ? ranks.slice(0, MOST_RANKS) : [String(query.rank)]) await read(rank, "", 0);
-  return levels;
+  const own = String(query.rank);
+  await read(own, "", 0);
+  if (ranks.length < 2 || !ranks.includes(own)) return levels;
+  const first = Math.floor(ranks.indexOf(own) / MOST_RANKS) * MOST_RANKS;
+  const table = await from.table("health", { ...query, by: "rank", first_row: first, rows: MOST_RANKS }, signal);
+  const worst = arrange<Health>([table], "row", healthIn);
+  return ranks.slice(first, first + MOST_RANKS).flatMap((rank) => (rank === own ? levels : [levelOfRank(worst, rank)]));
 }
+
+// The worst cells of a rank, as a level of one row.
+function levelOfRank({ rows, columns, at }: Cells<Health>, rank: string): HealthLevel {
+  const row = rows.indexOf(rank);
+  return { rank, scope: "", all: 1, cells: { rows: [rank], columns, at: (_, column) => at(row, column) } };
+}
+
+const healthIn = (table: Table, i: number): Health => ({
+  state: String(table.get("class", i)) as Class, worstOp: String(table.get("worst_op", i)), worstStep: Number(table.get("worst_step", i)),
+  opens: Boolean(table.get("has_children", i)),
+});
 
 // At least so many pages; more while equal rows leave few, or `op` is on a later one.
 async function readLevel(from: Source, query: Query, pages: number, finding: string, op: string, signal: AbortSignal): Promise<HealthLevel> {
@@ -69,10 +85,7 @@ async function readLevel(from: Source, query: Query, pages: number, finding: str
   const tables = await Promise.all(Array.from({ length: pages }, (_, number) => page(number)));
   const all = tables[0]?.rows ? Number(tables[0].get("row_count", 0)) : 0;
   for (;;) {
-    const cells = arrange<Health>(tables, "row", (table, i) => ({
-      state: String(table.get("class", i)) as Class, worstOp: String(table.get("worst_op", i)), worstStep: Number(table.get("worst_step", i)),
-      opens: Boolean(table.get("has_children", i)),
-    }));
+    const cells = arrange<Health>(tables, "row", healthIn);
     const isWhole = foldsOf(cells, finding).length >= FEW_ROWS && (!op || cells.rows.some((name) => name === op || isIn(op, name)));
     if (isWhole || tables.length >= MOST_PAGES || tables.length * PAGE_ROWS >= all) return { rank: String(query.rank), scope: String(query.under), cells, all };
     tables.push(await page(tables.length));

@@ -118,7 +118,7 @@ function ringOf(lines: readonly HealthLine[], columns: HealthLevel["cells"]["col
 
 function HealthPicture({ levels }: { levels: HealthLevel[] }) {
   const lines = linesOf(levels, rank.value, choices.value.toggled, pointedName(), (of) => [`${words.bar.rank} ${of}`, dimensionsOf(of)].filter(Boolean).join(" · "));
-  const columns = levels[0]?.cells.columns ?? [];
+  const columns = levels.find((level) => level.rank === rank.value)?.cells.columns ?? [];
   const ring = ringOf(lines, columns);
   if (!lines.length) return <Empty>{words.states.nothing}</Empty>;
   // What is worse only because of the finding: later columns, and in its own column the rows below it.

@@ -159,7 +159,7 @@ function Holds({ of }: { of: Document }) {
   const run = of.ranks.find((entry) => entry.rank === rank.value)?.runs.at(-1);
   const steps = new Set(of.steps.map((entry) => `${entry.graph} ${entry.step}`)).size;
   const facts: [string, string][] = [
-    [words.holds.ranks, lacksRanks(ranks.value) ? `${formatCount(of.ranks.length)}: ${inWords(ranks.value)}` : formatCount(of.ranks.length)], [words.holds.steps, formatCount(steps)], [words.holds.ops, formatCount(sum("ops"))],
+    [words.holds.ranks, lacksRanks(ranks.value, of.world_size) ? `${formatCount(of.ranks.length)}: ${inWords(ranks.value)}` : formatCount(of.ranks.length)], [words.holds.steps, formatCount(steps)], [words.holds.ops, formatCount(sum("ops"))],
     [words.holds.tensors, formatCount(sum("tensors"))], [words.holds.files, formatCount(sum("files"))],
   ];
   if (sum("bytes")) facts.push([words.holds.bytes, formatBytes(sum("bytes"))]);

@@ -39,7 +39,7 @@ test("a live run grows, becomes NaN, is killed; and then the server ends", async
 
 test("a verdict of before a change is not shown as one of the whole dump", async () => {
   await withPage(GROWS, {}, async (page) => {
-    await page.waitForSelector(".verdict.good");
+    await page.waitForSelector(".verdict.first-bad.unsure"); // nothing is wrong in rank 0 of two
     renameSync(LATER, PLACE);
     await page.waitForSelector(".verdict.bad");
     assert.match(await text(page, ".verdict"), /log-op0.*rank 1, step 0/);

@@ -9,12 +9,14 @@ test("what is alike is one group, in the order of the first", () => {
   assert.deepEqual(groupsOf([], String), []);
 });
 
-test("a rank below the largest that is missing; of several dumps nothing is known", () => {
-  assert.equal(lacksRanks(["0", "1", "2"]), false);
-  assert.equal(lacksRanks(["0", "2"]), true);
-  assert.equal(lacksRanks(["3"]), true);
-  assert.equal(lacksRanks([]), false);
-  assert.equal(lacksRanks(["0 of run7", "1 of run8"]), false);
+test("a rank below the largest, or the last one, that is missing; of several dumps nothing is known", () => {
+  assert.equal(lacksRanks(["0", "1", "2"], 3), false);
+  assert.equal(lacksRanks(["0", "2"], 0), true);
+  assert.equal(lacksRanks(["3"], 1), true);
+  assert.equal(lacksRanks(["0", "1"], 3), true);
+  assert.equal(lacksRanks(["0", "1"], 0), false);
+  assert.equal(lacksRanks([], 4), false);
+  assert.equal(lacksRanks(["0 of run7", "1 of run8"], 4), false);
 });
 
 test("a long name loses its middle, never its ends", () => {
