@@ -21,7 +21,7 @@
 namespace sonde {
 namespace {
 
-// What the verbs that read the index will say of the dump.
+// The verbs that read the index will give these warnings.
 template <typename Made>
 void warn_of_dump(Result<Made> made) {
   CatalogQuery query;

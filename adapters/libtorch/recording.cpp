@@ -71,7 +71,7 @@ constexpr Launcher kLaunchers[] = {
     {"RANK_ID", "LOCAL_RANK", "RANK_SIZE"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"},
-    {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"},
+    {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"},
 };
 
 const Launcher& launcher_of_environment() {

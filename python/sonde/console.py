@@ -26,7 +26,7 @@ _LAUNCHERS = (
     ("RANK_ID", "LOCAL_RANK", "RANK_SIZE"),  # MindSpore's
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # mpirun of Open MPI
     ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # mpirun of MPICH and Intel MPI
-    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),  # srun
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),  # srun; a batch script alone has SLURM_NTASKS, too
 )
 
 

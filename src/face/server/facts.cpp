@@ -12,7 +12,7 @@
 namespace sonde::server {
 namespace {
 
-// What every tensor needs. Of most the dump has counted that all is finite: the other columns are read of the rest alone.
+// Every tensor needs these. Of most the dump has counted that all is finite: the other columns are read of the rest alone.
 struct TensorPlaceRow {
   std::uint64_t op_id = 0, position = 0;
   bool is_input = false, is_finite = false;

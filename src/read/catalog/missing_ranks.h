@@ -1,4 +1,4 @@
-// What the ranks of a dump say of the others: those that it lacks, and those that another version of Sonde recorded.
+// Warnings that follow from the ranks of a dump: it lacks some, or another version of Sonde recorded some.
 #pragma once
 
 #include <cstdint>
