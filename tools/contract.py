@@ -113,7 +113,8 @@ def strays(contract: Contract) -> list[str]:
             if path.suffix not in (".cpp", ".h", ".py", ".ts", ".tsx") or path in made:
                 continue
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                found += [f"{path.relative_to(ROOT)}:{number}: {name}" for name in pattern.findall(line)]
+                if "ctypes.c_" not in line:  # fields of a C struct: a test compares them with its header
+                    found += [f"{path.relative_to(ROOT)}:{number}: {name}" for name in pattern.findall(line)]
     return found
 
 

@@ -322,7 +322,7 @@ def _first_bad_html(report: FirstBad) -> str:
         ("also wrong in this step", report.findings[1:]),
         ("ranks that went wrong by themselves", ranks),
         ("expected: the loss scaler skipped the step", report.expected),
-        ("aside: nothing that is trained reads it", report.asides),
+        ("aside: nothing bad reaches what is trained", report.asides),
     ):
         parts.append(answer_card.listed(title, [answer_card.in_short(one) for one in findings]))
     parts.append(answer_card.paragraph(str(report.growth) if report.growth else ""))

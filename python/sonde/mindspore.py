@@ -41,7 +41,7 @@ class RunInfo(ctypes.Structure):
         ("device", ctypes.c_uint32),
         ("host", ctypes.c_char_p),
         ("command", ctypes.c_char_p),
-        ("processes", ctypes.c_uint32),
+        ("world_size", ctypes.c_uint32),
     )
 
 
@@ -110,7 +110,7 @@ class MindSporeHost(Host):
             device=number_from("DEVICE_ID", 0),
             host=_host().encode(),
             command=command_line().encode(errors="replace"),
-            processes=max(number_from("RANK_SIZE", 1), 1),
+            world_size=max(number_from("RANK_SIZE", 1), 1),
         )
         _read_inputs(before=not settings["inputs_after"])
         refused: bytes | None = _placed().sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)

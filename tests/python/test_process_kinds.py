@@ -230,7 +230,7 @@ def test_every_local_rank_is_recorded_without_a_configuration(sonde, script, dum
     ("variables", "launched"),
     [
         ({}, (0, 0, 1)),
-        ({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (3, 1, 4)),
+        ({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "SLURM_PROCID": "1"}, (3, 1, 4)),
         ({"RANK_ID": "2", "RANK_SIZE": "8"}, (2, 0, 8)),
         ({"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "8"}, (5, 1, 8)),
         ({"PMI_RANK": "1", "MPI_LOCALRANKID": "1", "PMI_SIZE": "2"}, (1, 1, 2)),

@@ -79,7 +79,7 @@ export const words = {
     backward_only: { word: "backward only", hint: "The values of the forward pass are good" },
     after_optimizer: { word: "after the optimizer", hint: "It ran after the optimizer of this step: it may belong to the next batch" },
     optimizer_only: { word: "optimizer only", hint: "The values of the forward and backward pass are good" },
-    aside: { word: "aside", hint: "Nothing that is trained reads it" },
+    aside: { word: "aside", hint: "Nothing bad reaches what is trained" },
     written_by_operator: { word: "written by an operator", hint: "An operator wrote this memory, and its record does not say so" },
   },
   overview: {
@@ -104,7 +104,7 @@ export const words = {
     rank: (rank: string) => `Rank ${rank}`, otherRanks: "Other ranks went wrong by themselves", moreRanks: (count: number) => (count === 1 ? "1 more rank" : `${count} more ranks`),
     seeMore: (complete: number | null, next: number) => `${complete === null ? "No step is complete" : `The last complete step is ${complete}`}; to see more, record again with --iteration ${next}-N.`,
     grew: "Grew first", grownBy: (name: string) => `${name}, by`, byStep: "by step:", growth: (step: number, ofNorm: boolean, now: string, before: string, times: string) => `in step ${step}: ${ofNorm ? "norm" : "largest value"} ${now} after ${before} (${times} times)`,
-    expected: "Expected: the loss scaler found it and skipped the step", asides: "Aside: nothing that is trained reads it", inSteps: (step: number, times: number) => (times === 1 ? `step ${step}` : `step ${step}, ${times} times in all`),
+    expected: "Expected: the loss scaler found it and skipped the step", asides: "Aside: nothing bad reaches what is trained", inSteps: (step: number, times: number) => (times === 1 ? `step ${step}` : `step ${step}, ${times} times in all`),
     alsoCalls: (count: number) => (count === 1 ? "also in 1 more call of this line" : `also in ${count} more calls of this line`),
     suspects: (count: number) => `suspects that the next configuration records: ${count}`,
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",

@@ -97,7 +97,7 @@ export const words: Words = {
     backward_only: { word: "仅反向", hint: "前向数值正常" },
     after_optimizer: { word: "优化器之后", hint: "在本步优化器之后运行：可能属于下一批数据" },
     optimizer_only: { word: "仅优化器", hint: "前向和反向数值正常" },
-    aside: { word: "旁支", hint: "训练不读取它" },
+    aside: { word: "旁支", hint: "没有坏值进入训练" },
     written_by_operator: { word: "由算子写入", hint: "某个算子写了这块内存，而它的记录没有说明" },
   },
   overview: {
@@ -122,7 +122,7 @@ export const words: Words = {
     rank: (rank) => `Rank ${rank}`, otherRanks: "其他 rank 自身也出现了异常", moreRanks: (count) => `另有 ${count} 个 rank`,
     seeMore: (complete, next) => `${complete === null ? "没有完整的步" : `最后完整的一步是第 ${complete} 步`}；若要看到更多，请用 --iteration ${next}-N 重新记录。`,
     grew: "最先增长", grownBy: (name) => `${name}，由`, byStep: "按步：", growth: (step, ofNorm, now, before, times) => `第 ${step} 步：${ofNorm ? "范数" : "最大值"} ${now}，此前为 ${before}（${times} 倍）`,
-    expected: "预期之内：损失缩放器发现了它并跳过了这一步", asides: "旁支：训练不读取它", inSteps: (step, times) => (times === 1 ? `第 ${step} 步` : `第 ${step} 步，共 ${times} 次`),
+    expected: "预期之内：损失缩放器发现了它并跳过了这一步", asides: "旁支：没有坏值进入训练", inSteps: (step, times) => (times === 1 ? `第 ${step} 步` : `第 ${step} 步，共 ${times} 次`),
     alsoCalls: (count) => `这一行另有 ${count} 次调用也是如此`,
     suspects: (count) => `下一次的配置会记录的可疑算子：${count}`,
     showOp: "查看算子", showPath: "查看路径", nextConfig: "下一次的配置",

@@ -384,8 +384,10 @@ def _arguments(node: fx.Node, places: Mapping[str, int]) -> tuple[list[Input], l
     attributes: list[Attribute] = []
     slot = 0
     for name, value, is_tensor in _named_arguments(node):
-        if not is_tensor:
+        is_number = type(value) in _KIND_OF  # where eager code wraps it as a tensor
+        if not is_tensor or is_number:
             attributes.append(_attribute(name, value))
+            slot += is_tensor
             continue
         for one in value if isinstance(value, tuple | list) else [value]:
             if isinstance(one, fx.Node) and _is_tensor(one):

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ask/compare/compare_quantised.h"
+#include "ask/compare/left_out.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/compare/name_map.h"
 #include "ask/compare/passed_on.h"
@@ -155,14 +156,16 @@ void sort_findings(DumpComparison& comparison) {
   comparison.findings = std::move(sorted);
 }
 
-// Each once, with the first step that has it.
+// Each once, with the first step that has it. That a step leaves the same is said only where no step has a finding.
 void gather_notes(DumpComparison& comparison) {
   const auto add = [](std::vector<std::string>& to, const std::string& note) {
     if (std::ranges::find(to, note) == to.end()) to.push_back(note);
   };
   for (const ComparedStep& step : comparison.steps) {
     for (const std::string& note : step.notes) add(comparison.left_out, note);
-    for (const std::string& note : step.notes_of_both) add(comparison.notes, note);
+    for (const std::string& note : step.notes_of_both) {
+      if (comparison.findings.empty() || note != kSameInOtherWays) add(comparison.notes, note);
+    }
   }
 }
 

@@ -86,11 +86,19 @@ struct CompareFinding {
   std::string what;                        // "adds 0.0227 relative error (…)"
   std::uint32_t place = 0;                 // in the order of the target's ops
   bool uncertain = false;                  // `what` says how to find out
+  std::optional<std::size_t> sure_part;    // of `what`: up to the doubts that other evidence can settle
   bool exchanged = false;                  // the parameter holds the values of another golden one
   bool certain = false;                    // in any case: two outputs of one op were exchanged
   bool shows_in_reader = false;            // an op of one side alone: what its reader gives is more than rounding apart
   bool of_other_batches = false;           // the batches are cut in another way: it shows where gradients are read
   std::optional<double> factor;            // the target's tensor is so many times the golden one
+
+  // `why` ends the sentence in `what`.
+  void doubt(std::string_view why) {
+    if (!sure_part) sure_part = what.size();
+    uncertain = true;
+    what += why;
+  }
 };
 
 struct ComparedStep {

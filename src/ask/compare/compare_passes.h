@@ -17,6 +17,9 @@ void find_not_finite_alone(const CompareFacts& facts, StepFindings& findings);
 // A parameter or state that one of the two writes and the other only reads.
 void find_updates_left_out(const CompareFacts& facts, StepFindings& findings);
 
+// A state that two optimizers of different styles, none of whose ops is compared with one of the other, leave otherwise.
+void find_states_apart(const CompareFacts& facts, StepFindings& findings);
+
 // A backward pass that only one of the two runs has: gradients that are not differentiated again, a forward part without
 // gradients. A finding where such a backward joins the rest is about all of it, once.
 void find_lost_backward(const CompareFacts& facts, StepFindings& findings);
@@ -35,6 +38,10 @@ void explain_gradients(const CompareFacts& facts, StepFindings& findings);
 // Statistics do not show the order of elements: for an op with seemingly equal inputs, the op before it that may have put
 // them in another order.
 void blame_reordering(const CompareFacts& facts, StepFindings& findings);
+
+// Findings that are not certain say where the sources of the two programs differ, by the copies in the dumps. One on the
+// only such place is certain.
+void settle_by_sources(const CompareFacts& facts, StepFindings& findings);
 
 // Units of a layer in another order: what they give has the same elements, in that order. The op of which that is not
 // true any more computes something else. Leaves out the weights that put the units in another order.

@@ -6,6 +6,7 @@
 
 #include "ground/model/not_read.h"
 #include "read/catalog/data_flow.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -181,7 +182,7 @@ ForwardOrigin differentiated_by(const CompareOp& op) {
 std::optional<double> number_read(const CompareOp& op) {
   const auto found =
       std::ranges::find_if(op.inputs, [](const auto& input) { return input.tensor->constant.has_value(); });
-  return found == op.inputs.end() ? std::nullopt : found->tensor->constant;
+  return found == op.inputs.end() ? number_in(*op.op, kOtherNumber) : found->tensor->constant;
 }
 
 std::optional<double> number_multiplied_by(const CompareOp& op) {

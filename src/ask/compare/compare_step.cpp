@@ -183,9 +183,8 @@ void StepComparer::report(ComparedOp& op, const Judged& judged, bool inputs_expl
     CompareFinding& finding = findings_.add(kind, op, op.target.back(), false, &shown, op.reason);
     const CatalogTensor* unknown = kind == FindingKind::op ? unknown_input(judged) : nullptr;
     if (unknown == nullptr) return;
-    finding.uncertain = true;
-    finding.what += fmt::format("; or what it reads: nothing is known of input.{} ({})", unknown->slot,
-                                unknown->parameter.or_if_empty("data"));
+    finding.doubt(fmt::format("; or what it reads: nothing is known of input.{} ({})", unknown->slot,
+                              unknown->parameter.or_if_empty("data")));
     return;
   }
   findings_.add(FindingKind::inserted, op, before, false, &shown,
@@ -246,7 +245,8 @@ void StepComparer::compare_op(std::uint32_t target) {
 
 void StepComparer::compare_alone(std::uint32_t target) {
   const bool is_left_out = pairs_.have_other_optimizers() && phase_of(*target_.ops[target].op) == Phase::optimizer;
-  std::optional<Judged> judged = is_left_out ? std::nullopt : groups_.fused(target);
+  if (is_left_out) return pairs_.keep_alone(target);
+  std::optional<Judged> judged = groups_.fused(target);
   if (!judged) judged = groups_.part_of(target);
   if (judged) return keep(std::move(*judged));
   pairs_.keep_alone(target);
@@ -277,7 +277,9 @@ void StepComparer::finish() {
   explain_gradients(facts_, findings_);
   find_not_finite_alone(facts_, findings_);
   if (!have_other_batches) find_jump(facts_, findings_);
+  find_states_apart(facts_, findings_);
   find_rounding_apart(facts_, findings_);
+  settle_by_sources(facts_, findings_);
   remember();
 }
 

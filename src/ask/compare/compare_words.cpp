@@ -111,14 +111,34 @@ bool names_group(const Attribute& attribute) {
   return std::ranges::find(kGroupNames, attribute.name) != std::end(kGroupNames);
 }
 
+// Compiled code has a number of the program as the argument `other`, which other code wraps as a tensor. With that.
+std::vector<Attribute> arguments_of(const CatalogOp& op) {
+  std::vector<Attribute> arguments;
+  if (op.attributes != nullptr) arguments = *op.attributes;
+  if (std::ranges::find(arguments, kOtherNumber, &Attribute::name) != arguments.end()) return arguments;
+  const auto wrapped = std::ranges::find_if(
+      op.tensors, [](const CatalogTensor& tensor) { return tensor.is_input && tensor.constant.has_value(); });
+  if (wrapped == op.tensors.end()) return arguments;
+  Attribute number;
+  number.name = kOtherNumber;
+  number.kind = AttributeKind::real;
+  number.reals = {*wrapped->constant};
+  arguments.push_back(std::move(number));
+  return arguments;
+}
+
 using IsNamed = bool (*)(const Attribute&, const Attribute&);
 
 std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& golden, IsNamed is_named) {
   std::vector<std::string> apart;
-  if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return apart;
-  for (const Attribute& attribute : *target.attributes) {
-    const Attribute* other = attribute_of(golden, attribute.name);
-    if (other == nullptr || !is_named(attribute, *other)) continue;
+  if (target.op_type != golden.op_type) return apart;
+  const std::vector<Attribute> others = arguments_of(golden);
+  const bool is_wrapped =
+      attribute_of(target, kOtherNumber) == nullptr && attribute_of(golden, kOtherNumber) == nullptr;
+  for (const Attribute& attribute : arguments_of(target)) {
+    const auto other = std::ranges::find(others, attribute.name, &Attribute::name);
+    if (other == others.end() || !is_named(attribute, *other)) continue;
+    if (is_wrapped && attribute.name == kOtherNumber) continue;  // two inputs, which are compared
     if (means_the_same(attribute, target, *other, golden)) continue;
     if (attribute.name == kFusedKernel) continue;  // a name that the compiler chose
     if (attribute.name == kCalledBy) continue;     // not an argument

@@ -116,22 +116,19 @@ void note_doubts(const CompareFacts& facts, StepFindings& findings) {
     doubt_order_of_threads(facts, finding);
     if (!finding.uncertain && rests_on_order(facts, finding)) {
       if (name_other_optimizer(facts, finding)) continue;
-      finding.uncertain = true;
-      finding.what += fmt::format("; {} and the golden op were paired by their order alone (--mapping FILE pairs them)",
-                                  op.target.front()->op_name);
+      finding.doubt(fmt::format("; {} and the golden op were paired by their order alone (--mapping FILE pairs them)",
+                                op.target.front()->op_name));
       continue;
     }
     const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
     if (finding.uncertain || op.target.empty() || op.golden.empty()) continue;
     if (has_ops_on_both_sides(facts, finding)) {
-      finding.uncertain = true;
-      finding.what +=
-          "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)";
+      finding.doubt(
+          "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)");
       continue;
     }
     if (!by_place || !facts.pairs.is_doubtful(op) || blame_maker_of_shape(facts, finding)) continue;
-    finding.uncertain = true;
-    finding.what += "; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)";
+    finding.doubt("; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)");
   }
 }
 

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "ask/compare/compare_words.h"
-#include "ask/compare/left_out.h"
 #include "ask/compare/maker_of_data.h"
 
 namespace sonde {
@@ -184,7 +183,6 @@ std::optional<CompareFinding> made_before(DumpComparison& comparison, const Comp
     const bool is_state = data.kind == FindingKind::parameter;
     const std::optional<Maker> maker = is_state ? writer_in(step, *data.tensor) : maker_in(step, *data.tensor);
     if (!maker) continue;
-    std::erase(step.notes_of_both, kSameInOtherWays);
     if (maker->op->is_alone()) maker->op->verdict = OpVerdict::unmatched;  // also where its own step showed no effect
     CompareFinding finding;
     finding.step = index;

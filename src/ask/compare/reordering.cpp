@@ -67,14 +67,13 @@ void blame_reordering(const CompareFacts& facts, StepFindings& findings) {
       return input.difference->relative() <= std::max(1e-12, std::min(16 * spacing, 1e-3 * shown));
     });
     if (!seem_equal || has_reason_of_its_own(facts, *finding.op)) continue;
-    finding.uncertain = true;
     const std::string settle = fmt::format(
-        "statistics do not show the order of elements; dumps of the tensors of {} and of the operators before it "
-        "settle it",
+        " (statistics do not show the order of elements; dumps of the tensors of {} and of the operators before it "
+        "settle it)",
         finding.op->target.back()->op_name);
     const auto [op, culprit] = reordering_before(facts, *finding.op);
     if (culprit == nullptr) {
-      finding.what += "; or its inputs have the same elements in another order (" + settle + ")";
+      finding.doubt("; or its inputs have the same elements in another order" + settle);
       continue;
     }
     std::string why = op->is_alone() ? "has no counterpart" : "may choose other elements";
@@ -82,8 +81,9 @@ void blame_reordering(const CompareFacts& facts, StepFindings& findings) {
       const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
       if (!apart.empty()) why = "is called with " + apart.front();
     }
-    finding.what = fmt::format("{}, and {}, which reads its output, {} ({})", why, finding.culprit->op_name,
-                               "introduces " + finding.what, settle);
+    finding.what =
+        fmt::format("{}, and {}, which reads its output, introduces {}", why, finding.culprit->op_name, finding.what);
+    finding.doubt(settle);
     finding.kind = FindingKind::wiring;
     finding.in_golden = op->target.empty();
     finding.culprit = culprit;

@@ -174,7 +174,7 @@ void find_rounding_apart(const CompareFacts& facts, StepFindings& findings) {
                       "after it, or missing, on the other",
                       info(mine).lower, info(theirs).lower, size));
     }
-    findings.all().back().uncertain = true;
+    findings.all().back().doubt("");
     const_cast<ComparedOp&>(op).verdict = OpVerdict::introduced;
     return;
   }

@@ -24,6 +24,7 @@ std::vector<double> numbers_of(const CompareOp& op) {
   if (const std::optional<double> number = number_read(op)) numbers.push_back(*number);
   if (op.op->attributes != nullptr) {
     for (const Attribute& attribute : *op.op->attributes) {
+      if (attribute.name == kOtherNumber) continue;  // number_read
       numbers.insert(numbers.end(), attribute.reals.begin(), attribute.reals.end());
     }
   }

@@ -234,7 +234,7 @@ std::string asides_text(const FirstBad& report) {
   std::string text;
   for (const auto& [finding, steps] : asides) {
     const std::string numbers = ranges_text(steps);
-    text += marked(LineKind::doubt, fmt::format("aside: {}: {} (step{} {}{}); nothing that is trained reads it\n",
+    text += marked(LineKind::doubt, fmt::format("aside: {}: {} (step{} {}{}); nothing bad reaches what is trained\n",
                                                 printable(finding->tensor.op_name), printable(finding->why),
                                                 numbers == std::to_string(steps.front()) ? "" : "s", numbers,
                                                 place_text(finding->code)));

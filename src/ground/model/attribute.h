@@ -32,6 +32,10 @@ struct Attribute {
 // Not an argument: of a node of a compiled graph, the kernels that compute it, by their names in the compiled code.
 inline constexpr std::string_view kFusedKernel = "fused_kernel";
 
+// The argument of an op with two inputs that is a number of the program: `mul.Scalar`, and compiled code where other code
+// wraps it as a tensor.
+inline constexpr std::string_view kOtherNumber = "other";
+
 // Attributes of one call. Stored once for all ops that have the same.
 struct Attributes {
   std::uint32_t id = 0;  // from 1; 0 means "none"
