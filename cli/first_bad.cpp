@@ -84,8 +84,8 @@ std::vector<std::string> verb_of(const FirstBadCommand& options) {
   return verb;
 }
 
-// Ranks by themselves: the part of the work that goes on anywhere, side by side. A rank without an index is searched in its
-// journal, which takes a quarter of the time of making one.
+// Ranks by themselves: the part of the work that goes on anywhere, side by side. A rank without an index is searched in
+// its journal, which takes a quarter of the time of making one.
 int search_by_rank(const FirstBadCommand& options) {
   return work_in_directories(options.dump, options.dir, [&](const RanksOfDump& dump, const RankInDump& rank) {
     return search_into(dump, rank, wanted_of(options), options.out);

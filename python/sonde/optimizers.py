@@ -47,18 +47,22 @@ class AliveOptimizers:
         """Stops watching for new ones."""
         self._undo()
 
+    def all(self) -> list[Optimizer]:
+        """Those that exist, in the order in which they were made."""
+        return [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
+
     def any(self) -> bool:
         """True if one exists."""
         return any(reference() is not None for reference in reversed(self._alive))
 
     def name_of_any(self) -> str:
         """`optimizer-Adam`, of the one that was made last; `optimizer` if there is none."""
-        alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
+        alive = self.all()
         return f"optimizer-{type(alive[-1]).__name__}" if alive else "optimizer"
 
     def train_bare_parameters(self) -> bool:
         """True if some optimizer trains tensors outside modules: then no module's forward announces the first step."""
-        alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
+        alive = self.all()
         new = [optimizer for optimizer in alive if id(optimizer) not in self._bare]
         if new:
             modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
@@ -72,8 +76,7 @@ class AliveOptimizers:
         """True if some optimizer trains a parameter of `module`; the first answer is kept."""
         known = self._trained.get(id(module))
         if known is None or known[0]() is not module:
-            alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
-            groups = [group for optimizer in alive for group in vars(optimizer).get("param_groups", ())]
+            groups = [group for optimizer in self.all() for group in vars(optimizer).get("param_groups", ())]
             trained = {id(parameter) for group in groups for parameter in group["params"] if parameter.requires_grad}
             answer = any(id(parameter) in trained for _, parameter in tensors_of(module, "_parameters"))
             known = self._trained[id(module)] = weakref.ref(module), answer

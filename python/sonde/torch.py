@@ -240,6 +240,10 @@ class TorchHost(Host):
         self.names.add_root(module)
         self.root_called(self.names.owner_of(module))
 
+    def compiled_step_begins(self) -> None:
+        """A compiled graph with an optimizer's step runs. Which optimizer it is of is not known."""
+        self._name_before_step(self.optimizers.all())
+
     def compiled_step_ends(self) -> None:
         """A compiled graph with an optimizer's step has returned."""
         self.library.optimizer_end()
@@ -319,13 +323,16 @@ class TorchHost(Host):
 
     def _before_optimizer_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         """Gradients and optimizer state get their names just before the optimizer reads them."""
-        if torch.compiler.is_compiling():
-            return  # not part of a compiled graph
+        if not torch.compiler.is_compiling():  # not part of a compiled graph
+            self._name_before_step([optimizer])
+
+    def _name_before_step(self, optimizers: Sequence[Optimizer]) -> None:
         self.end_if_over()  # if no module is called, the optimizer's next step is the first event
         if TorchHost.current is not self or not self.library.capturing():
             return
         try:
-            self._name_optimizer(optimizer)
+            for optimizer in optimizers:
+                self._name_optimizer(optimizer)
         except Exception as error:
             say_once(f"sonde: internal error at Optimizer.step: {type(error).__name__}: {error}")
 

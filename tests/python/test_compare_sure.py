@@ -16,8 +16,9 @@ torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3))
 styles = {"fused": True} if way in ("decay", "none", "beta2") and not is_right else {"foreach": True}
 decay = 0.1 if way == "decay" and not is_right else 0.0
-betas = (0.9, 0.95 if way == "beta2" and not is_right else 0.999)
+betas = (0.9, 0.95 if way in ("beta2", "compiled") and not is_right else 0.999)
 optimizer = torch.optim.Adam(net.parameters(), 1e-2, betas=betas, weight_decay=decay, **styles)
+update = torch.compile(lambda: optimizer.step()) if way == "compiled" and not is_right else optimizer.step  # compiled
 for step in range(3):
     x, y = torch.randn(8, 6), torch.randint(0, 3, (8,))
     if way == "crash" and not is_right:
@@ -28,7 +29,7 @@ for step in range(3):
         loss = loss + torch.nan_to_num(unknown).sum() + (0 if is_right else 0.5) * net(x).square().mean()  # nan
     optimizer.zero_grad()
     loss.backward()
-    optimizer.step()  # decay beta2
+    update()  # decay beta2
 """
 LINES = PROGRAM.lstrip().splitlines()
 
@@ -41,7 +42,7 @@ def compare(directory, way):
     return done.status, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("way", ["decay", "beta2", "nan"])
+@pytest.mark.parametrize("way", ["decay", "beta2", "compiled", "nan"])
 def test_what_differs_is_named_on_its_line(tmp_path, way):
     status, answer, _ = compare(tmp_path, way)
     (first, *_) = answer["findings"]

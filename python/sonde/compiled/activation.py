@@ -127,7 +127,7 @@ class _Watcher:
         self._undo.append(undo)
 
     def _meet_graphs(self, module: ModuleType) -> None:
-        """Whatever a backend makes of a graph with an optimizer's step, the step ends when it has run."""
+        """Whatever a backend makes of a graph with an optimizer's step, it begins and ends with its run."""
         output_graph: Any = getattr(module, "OutputGraph", None)
         original: Any = getattr(output_graph, "call_user_compiler", None)
         if original is None:
@@ -136,14 +136,16 @@ class _Watcher:
         @functools.wraps(original)
         def call_user_compiler(self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
             compiled = original(self, model, *args, **kwargs)
-            return _ending_a_step(compiled) if any(map(is_of_optimizer, model.graph.nodes)) else compiled
+            return _as_a_step(compiled) if any(map(is_of_optimizer, model.graph.nodes)) else compiled
 
         self._undo.append(replace(output_graph, "call_user_compiler", call_user_compiler))
 
 
-def _ending_a_step(compiled: Callable[..., Any]) -> Callable[..., Any]:
+def _as_a_step(compiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(compiled)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if _host is not None and not _host.closed:
+            _host.compiled_step_begins()
         results = compiled(*args, **kwargs)
         if _host is not None and not _host.closed:
             _host.compiled_step_ends()

@@ -16,7 +16,7 @@ from ..graph_modules import is_of_optimizer
 from ..modules import program_module
 from . import nodes, packages, taps
 from .forms import Compiled, Forms, compile_copy, copy_of
-from .nodes import Node, Table
+from .nodes import Line, Node, Table
 from .program import Program
 from .taps import Choice
 
@@ -171,7 +171,9 @@ class Family:
         if form is None:
             return self._plain(host, forms)
         key = (id(forms), id(host), host.scope_of(chain) if chain else "", flags.version())
-        define = functools.partial(self._define, host, chain, key)
+        # Of a compiled Optimizer.step the graph knows PyTorch's lines alone.
+        lines = nodes.lines_of_program() if self._steps and key not in self._numbers else []
+        define = functools.partial(self._define, host, chain, key, lines)
         host.library.begin_run(self._numbers.get(key, 0), forms.backward, self._grad, define)
         return form
 
@@ -269,17 +271,21 @@ class Family:
             inner.append(start)
         return [*reversed(inner), *reversed(chain)]
 
-    def _define(self, host: Program, chain: tuple[nn.Module, ...], key: tuple[Any, ...], text: str) -> int:
+    def _define(
+        self, host: Program, chain: tuple[nn.Module, ...], key: tuple[Any, ...], caller: list[Line], text: str
+    ) -> int:
         """Called by the compiled code with the table that it carries: gives its nodes their names."""
         try:
-            number = self._numbers[key] = self._defined(host, chain, text)
+            number = self._numbers[key] = self._defined(host, chain, caller, text)
         except Exception as error:
             say_once(f"sonde: internal error at the names of a compiled graph, which is not recorded: {error!r}")
             return 0
         return number
 
-    def _defined(self, host: Program, chain: tuple[nn.Module, ...], text: str) -> int:
+    def _defined(self, host: Program, chain: tuple[nn.Module, ...], caller: list[Line], text: str) -> int:
         table = Table.from_json(text)
+        if caller:
+            table.traces = [caller if all(nodes.is_pytorch(line[0]) for line in one) else one for one in table.traces]
         rows = []
         for node in table.nodes:
             site = self._site(host, chain, table, node)

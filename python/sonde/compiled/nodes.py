@@ -12,6 +12,7 @@ import dataclasses
 import json
 import operator
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -276,6 +277,21 @@ _TORCH = torch.__file__.rpartition("/")[0] + "/"
 def is_pytorch(file: str) -> bool:
     """True for a file of PyTorch."""
     return file.startswith(_TORCH)
+
+
+_SONDE = __file__.rpartition("/compiled/")[0] + "/"
+
+
+def lines_of_program() -> list[Line]:
+    """Those that run now, innermost first, without PyTorch's and ours."""
+    lines: list[Line] = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_pytorch(file) and not file.startswith(_SONDE):
+            lines.append((file, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back  # type: ignore[assignment]
+    return lines
 
 
 def module_path(stack: Mapping[str, Any] | None) -> tuple[str, list[tuple[str, str]]]:

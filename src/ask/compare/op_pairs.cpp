@@ -139,7 +139,8 @@ std::uint32_t OpPairs::first_alone_before(bool in_golden, std::uint32_t op) cons
     if (before == kNoOp) break;
     op = before;
     const bool is_collective = nature_of(*ops[op].op).collective;
-    if (ops[op].kind != OpKind::copy || is_collective) first = op;
+    const bool is_of_compiler = ops[op].op->line == 0 && ops[first].op->line != 0;  // seeds that it draws beforehand
+    if ((ops[op].kind != OpKind::copy && !is_of_compiler) || is_collective) first = op;
     if (is_collective) break;
   }
   return first;

@@ -44,7 +44,8 @@ std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const CompareFa
       }
     }
   }
-  if (choosing != nullptr) return {choosing, choosing->target.back()};
+  // Ops around it that one side alone has are nearer.
+  if (choosing != nullptr && !facts.pairs.is_doubtful(op)) return {choosing, choosing->target.back()};
   return {nullptr, nullptr};
 }
 

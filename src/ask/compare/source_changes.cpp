@@ -22,7 +22,7 @@ struct CodeLine {
   std::uint32_t number = 0;  // from 1
 };
 
-using Code = std::vector<CodeLine>;
+using CodeLines = std::vector<CodeLine>;
 
 // Lines of both sides, by their places in the code: none of the one is among those of the other.
 struct CodeChange {
@@ -47,8 +47,8 @@ std::string_view without_comment(std::string_view line) {
 }
 
 // Without comments and empty lines.
-Code code_of(std::string_view text) {
-  Code code;
+CodeLines code_of(std::string_view text) {
+  CodeLines code;
   for (std::uint32_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = without_comment(text.substr(0, end));
@@ -62,7 +62,7 @@ Code code_of(std::string_view text) {
 bool is_same_code(const CodeLine& a, const CodeLine& b) { return a.text == b.text; }
 
 // The lines outside of their longest common subsequence; of ranges that are longer than kMostLines all.
-std::vector<CodeChange> changes_of(const Code& mine, const Code& theirs) {
+std::vector<CodeChange> changes_of(const CodeLines& mine, const CodeLines& theirs) {
   CodeChange all{0, mine.size(), 0, theirs.size()};
   while (all.from < all.end && all.from < all.golden_end && is_same_code(mine[all.from], theirs[all.from])) ++all.from;
   all.golden_from = all.from;
@@ -101,7 +101,7 @@ std::vector<CodeChange> changes_of(const Code& mine, const Code& theirs) {
   return changes;
 }
 
-std::set<std::string_view> words_in(const Code& code, std::size_t from, std::size_t end) {
+std::set<std::string_view> words_in(const CodeLines& code, std::size_t from, std::size_t end) {
   std::set<std::string_view> words;
   for (std::size_t i = from; i < end; ++i) {
     const std::string_view text = code[i].text;
@@ -117,7 +117,7 @@ std::set<std::string_view> words_in(const Code& code, std::size_t from, std::siz
 }
 
 // One side compiles there what the other runs as it is.
-bool is_of_compiler(const Code& mine, const Code& theirs, const CodeChange& change) {
+bool is_of_compiler(const CodeLines& mine, const CodeLines& theirs, const CodeChange& change) {
   const std::set<std::string_view> asks = {"torch",     "compile", "lambda",      "backend", "mode",
                                            "fullgraph", "dynamic", "inductor",    "eager",   "aot_eager",
                                            "True",      "False",   "aot_inductor"};
@@ -131,7 +131,7 @@ bool is_of_compiler(const Code& mine, const Code& theirs, const CodeChange& chan
   return are_known(left, right) && are_known(right, left);
 }
 
-ChangedLines lines_of(std::string_view file, const Code& code, std::size_t from, std::size_t end) {
+ChangedLines lines_of(std::string_view file, const CodeLines& code, std::size_t from, std::size_t end) {
   if (from < end) return {file, code[from].number, code[end - 1].number};
   return {file, from == 0 ? 1 : code[from - 1].number, 0};
 }
@@ -159,7 +159,7 @@ std::vector<SourceChange> source_changes(const CompareFacts& facts) {
     const std::string* target = targets.text(std::string(file));
     const std::string* golden = goldens.text(std::string(golden_file));
     if (target == nullptr || golden == nullptr) continue;
-    const Code mine = code_of(*target), theirs = code_of(*golden);
+    const CodeLines mine = code_of(*target), theirs = code_of(*golden);
     for (const CodeChange& one : changes_of(mine, theirs)) {
       if (is_of_compiler(mine, theirs, one)) continue;
       found.push_back(
