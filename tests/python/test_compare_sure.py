@@ -17,7 +17,10 @@ net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3))
 styles = {"fused": True} if way in ("decay", "none", "beta2") and not is_right else {"foreach": True}
 decay = 0.1 if way == "decay" and not is_right else 0.0
 betas = (0.9, 0.95 if way in ("beta2", "compiled") and not is_right else 0.999)
-optimizer = torch.optim.Adam(net.parameters(), 1e-2, betas=betas, weight_decay=decay, **styles)
+if way == "nadam":
+    optimizer = torch.optim.NAdam(net.parameters(), 1e-2, foreach=is_right)
+else:
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2, betas=betas, weight_decay=decay, **styles)
 update = torch.compile(lambda: optimizer.step()) if way == "compiled" and not is_right else optimizer.step  # compiled
 for step in range(3):
     x, y = torch.randn(8, 6), torch.randint(0, 3, (8,))
@@ -50,8 +53,9 @@ def test_what_differs_is_named_on_its_line(tmp_path, way):
     assert "fill_value" not in first["text"], first
 
 
-def test_optimizers_that_compute_the_same_in_different_ways_are_no_difference(tmp_path):
-    status, answer, _ = compare(tmp_path, "none")
+@pytest.mark.parametrize("way", ["none", "nadam"])
+def test_optimizers_that_compute_the_same_in_different_ways_are_no_difference(tmp_path, way):
+    status, answer, _ = compare(tmp_path, way)
     assert (status, answer["findings"]) == (0, [])
 
 
@@ -120,3 +124,56 @@ def test_one_program_called_in_two_ways_has_no_other_source(tmp_path):
         record(tmp_path, name, tmp_path / "train.py", name, saved_data="full")
     first = json.loads(run_in(tmp_path, None, CLI, "compare", "wrong", "right", "--json").stdout)["findings"][0]
     assert "uncertain" in first["tags"] and "sources" not in first["text"], first
+
+
+BRANCHES = """
+import sys, torch
+from torch import nn
+
+way, is_right = sys.argv[1], sys.argv[2] == "right"
+
+
+class ByHand(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(0.7978845 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.norm, self.two = nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.act = nn.ReLU() if way == "class" and not is_right else ByHand()
+        if way == "branch" and not is_right:
+            self.norm.eps = 0.1
+
+    def forward(self, x, mask):
+        if way == "branch" and is_right:
+            if (mask[:, -1] == 2).all():
+                return x
+        else:
+            _ = mask[:, :, None] == mask[:, None, :]
+        h = self.one(x)
+        h = self.norm(h)  # branch
+        h = self.act(h)  # class
+        return self.two(h)
+
+
+torch.manual_seed(0)
+net = Net()
+for step in range(2):
+    loss = net(torch.randn(4, 6), torch.ones(4, 5)).square().mean()
+    net.zero_grad()
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize("way", ["branch", "class"])
+def test_ops_of_other_lines_and_of_other_modules_are_no_pairs(tmp_path, way):
+    program = BRANCHES.lstrip()
+    (tmp_path / "train.py").write_text(program)
+    for name in ("right", "wrong"):
+        record(tmp_path, name, tmp_path / "train.py", way, name, saved_data="full")
+    first = json.loads(run_in(tmp_path, None, CLI, "compare", "wrong", "right", "--json").stdout)["findings"][0]
+    assert program.splitlines()[first["source_line"] - 1].endswith(f"# {way}"), first
+    assert "uncertain" not in first["tags"], first
+    assert way != "class" or first["text"].endswith("the module act is of the class ReLU, in the golden dump of ByHand")

@@ -98,6 +98,38 @@ bool name_other_optimizer(const CompareFacts& facts, CompareFinding& finding) {
   return true;
 }
 
+// `act` of `Default/network-Net/act-ReLU`, behind its parent, and the class.
+struct ModuleOfScope {
+  std::string_view place, name;
+
+  explicit ModuleOfScope(std::string_view scope) {
+    const std::size_t dash = scope.rfind('-');
+    const std::size_t slash = scope.rfind('/');
+    if (dash == std::string_view::npos || slash == std::string_view::npos || dash < slash) return;
+    place = scope.substr(0, dash);
+    name = scope.substr(dash + 1);
+  }
+};
+
+// "; the module act is a ReLU, …": the other side has a module of another class there; empty: it has not.
+std::string replaced_module(const CompareFacts& facts, const CompareFinding& finding) {
+  const CompareSide &side = facts.side(finding.in_golden), &other = facts.side(!finding.in_golden);
+  const auto culprit = std::ranges::find(side.ops, finding.culprit, &CompareOp::op);
+  if (culprit == side.ops.end()) return "";
+  const ModuleOfScope own(culprit->scope);
+  std::string_view another;
+  for (const CompareOp& op : other.ops) {
+    const ModuleOfScope theirs(op.scope);
+    if (own.place.empty() || theirs.place != own.place) continue;
+    if (theirs.name == own.name) return "";
+    another = theirs.name;
+  }
+  if (another.empty()) return "";
+  const std::string_view module = own.place.substr(own.place.rfind('/') + 1);
+  return fmt::format("; the module {} is of the class {}, in the {} of {}", module, own.name,
+                     name_of_other(finding.in_golden), another);
+}
+
 }  // namespace
 
 bool rests_on_order(const CompareFacts& facts, const CompareFinding& finding) {
@@ -122,12 +154,19 @@ void note_doubts(const CompareFacts& facts, StepFindings& findings) {
     }
     const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
     if (finding.uncertain || op.target.empty() || op.golden.empty()) continue;
-    if (has_ops_on_both_sides(facts, finding)) {
+    const bool is_between = has_ops_on_both_sides(facts, finding);
+    const bool is_beside = !is_between && by_place && facts.pairs.is_doubtful(op);
+    if (!is_between && !is_beside) continue;
+    if (const std::string replaced = replaced_module(facts, finding); !replaced.empty()) {
+      finding.what += replaced;
+      continue;
+    }
+    if (is_between) {
       finding.doubt(
           "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)");
       continue;
     }
-    if (!by_place || !facts.pairs.is_doubtful(op) || blame_maker_of_shape(facts, finding)) continue;
+    if (blame_maker_of_shape(facts, finding)) continue;
     finding.doubt("; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)");
   }
 }

@@ -1,7 +1,9 @@
 #include "ask/compare/op_pairs.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "ask/compare/other_lines.h"
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
@@ -26,6 +28,11 @@ OptimizerStyle optimizer_style(const CompareSide& side) {
   }
   style.lists = style.lists && !style.fused;
   return style;
+}
+
+bool reads_parameter(const CompareOp& op) {
+  return std::ranges::any_of(op.inputs,
+                             [](const CompareInput& input) { return input.tensor->parameter.is_parameter(); });
 }
 
 ComparedOp alone(const CompareSide& side, std::uint32_t op, const CompareSide& other) {
@@ -62,6 +69,7 @@ OpPairs::OpPairs(ComparedStep& step, const NameMap& names, const std::set<OpPair
     if (are_apart(t, matches_[t].golden)) matches_[t].golden = kNoOp;
   }
   leave_optimizers_out();
+  leave_other_lines_out();
   collect_blocks();
   for (const OpMatch& match : matches_) {
     if (match.golden != kNoOp) promised_[match.golden] = true;
@@ -79,6 +87,21 @@ void OpPairs::leave_optimizers_out() {
   step_.notes_of_both.push_back(
       "the optimizers update in different ways (fused, by lists, one by one): their results are compared where the "
       "next step reads them, and a difference of less than 2 % of an update is not seen");
+}
+
+// Like ops of two places in the program, one of which each run passed by: their results have other sizes. Where they read
+// parameters, these show what belongs together.
+void OpPairs::leave_other_lines_out() {
+  std::optional<OtherLines> lines;  // most steps have no such pair
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    OpMatch& match = matches_[t];
+    if (match.golden == kNoOp || match.how == MatchedBy::mapping) continue;
+    const CompareOp &mine = target_.ops[t], &theirs = golden_.ops[match.golden];
+    if (phase_of(*mine.op) != Phase::forward || reads_parameter(mine) || reads_parameter(theirs)) continue;
+    if (mine.outputs.empty() || theirs.outputs.empty() || same_elements(*mine.outputs[0], *theirs.outputs[0])) continue;
+    if (!lines) lines.emplace(target_, golden_);
+    if (lines->have(*mine.op, *theirs.op)) match = {};
+  }
 }
 
 // Ops of a block belong to no single op any more, but for its end.

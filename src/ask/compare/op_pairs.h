@@ -72,6 +72,7 @@ class OpPairs {
   const CompareSide& side(bool in_golden) const { return in_golden ? golden_ : target_; }
   bool is_free(bool in_golden, std::uint32_t op) const { return in_golden ? is_free_golden(op) : is_free_target(op); }
   void leave_optimizers_out();
+  void leave_other_lines_out();
   void collect_blocks();
 
   ComparedStep& step_;

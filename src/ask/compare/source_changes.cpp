@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ask/compare/compare_passes.h"
@@ -61,8 +62,8 @@ CodeLines code_of(std::string_view text) {
 
 bool is_same_code(const CodeLine& a, const CodeLine& b) { return a.text == b.text; }
 
-// The lines outside of their longest common subsequence; of ranges that are longer than kMostLines all.
-std::vector<CodeChange> changes_of(const CodeLines& mine, const CodeLines& theirs) {
+// The lines outside of their longest common subsequence; nothing: these are too many.
+std::optional<std::vector<CodeChange>> changes_of(const CodeLines& mine, const CodeLines& theirs) {
   CodeChange all{0, mine.size(), 0, theirs.size()};
   while (all.from < all.end && all.from < all.golden_end && is_same_code(mine[all.from], theirs[all.from])) ++all.from;
   all.golden_from = all.from;
@@ -71,8 +72,7 @@ std::vector<CodeChange> changes_of(const CodeLines& mine, const CodeLines& their
     --all.end, --all.golden_end;
   }
   const std::size_t rows = all.end - all.from, columns = all.golden_end - all.golden_from;
-  if (rows == 0 && columns == 0) return {};
-  if (rows > kMostLines || columns > kMostLines) return {all};
+  if (rows > kMostLines || columns > kMostLines) return std::nullopt;
   const auto same = [&](std::size_t i, std::size_t j) {
     return i < rows && j < columns && is_same_code(mine[all.from + i], theirs[all.golden_from + j]);
   };
@@ -136,7 +136,7 @@ ChangedLines lines_of(std::string_view file, const CodeLines& code, std::size_t 
   return {file, from == 0 ? 1 : code[from - 1].number, 0};
 }
 
-// Of the target's files, with the golden one whose ops most often belong to theirs.
+// Of the target's files, with the golden one of that name, else with the one whose ops most often belong to theirs.
 std::map<std::string_view, std::string_view> files_of_both(const CompareFacts& facts) {
   std::map<std::string_view, std::map<std::string_view, std::size_t>> counts;
   for (const ComparedOp& op : facts.pairs.ops()) {
@@ -146,7 +146,8 @@ std::map<std::string_view, std::string_view> files_of_both(const CompareFacts& f
   }
   std::map<std::string_view, std::string_view> files;
   for (const auto& [file, others] : counts) {
-    files[file] = std::ranges::max_element(others, {}, [](const auto& one) { return one.second; })->first;
+    const auto most = std::ranges::max_element(others, {}, [](const auto& one) { return one.second; });
+    files[file] = others.contains(file) ? file : most->first;
   }
   return files;
 }
@@ -160,7 +161,9 @@ std::vector<SourceChange> source_changes(const CompareFacts& facts) {
     const std::string* golden = goldens.text(std::string(golden_file));
     if (target == nullptr || golden == nullptr) continue;
     const CodeLines mine = code_of(*target), theirs = code_of(*golden);
-    for (const CodeChange& one : changes_of(mine, theirs)) {
+    const std::optional<std::vector<CodeChange>> changes = changes_of(mine, theirs);
+    if (!changes) return {};
+    for (const CodeChange& one : *changes) {
       if (is_of_compiler(mine, theirs, one)) continue;
       found.push_back(
           {lines_of(file, mine, one.from, one.end), lines_of(golden_file, theirs, one.golden_from, one.golden_end)});
