@@ -27,6 +27,11 @@ def step_wrapper_code() -> CodeType:
     return own
 
 
+def parameters_of(optimizer: Optimizer) -> list[Any]:
+    """All that it trains."""
+    return [parameter for group in vars(optimizer).get("param_groups", ()) for parameter in group["params"]]
+
+
 class AliveOptimizers:
     """The living torch.optim.Optimizer objects: those that exist when the session begins, then every new one.
 
@@ -68,16 +73,14 @@ class AliveOptimizers:
             modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
             owned = {id(p) for m in modules for p in vars(m).get("_parameters", {}).values()}
             for optimizer in new:
-                trained = [id(p) for group in vars(optimizer).get("param_groups", ()) for p in group["params"]]
-                self._bare[id(optimizer)] = not owned.issuperset(trained)
+                self._bare[id(optimizer)] = not owned.issuperset(map(id, parameters_of(optimizer)))
         return any(self._bare[id(optimizer)] for optimizer in alive)
 
     def train(self, module: nn.Module) -> bool:
         """True if some optimizer trains a parameter of `module`; the first answer is kept."""
         known = self._trained.get(id(module))
         if known is None or known[0]() is not module:
-            groups = [group for optimizer in self.all() for group in vars(optimizer).get("param_groups", ())]
-            trained = {id(parameter) for group in groups for parameter in group["params"] if parameter.requires_grad}
+            trained = {id(one) for optimizer in self.all() for one in parameters_of(optimizer) if one.requires_grad}
             answer = any(id(parameter) in trained for _, parameter in tensors_of(module, "_parameters"))
             known = self._trained[id(module)] = weakref.ref(module), answer
         return known[1]

@@ -240,9 +240,11 @@ class TorchHost(Host):
         self.names.add_root(module)
         self.root_called(self.names.owner_of(module))
 
-    def compiled_step_begins(self) -> None:
-        """A compiled graph with an optimizer's step runs. Which optimizer it is of is not known."""
-        self._name_before_step(self.optimizers.all())
+    def compiled_step_begins(self, inputs: Sequence[object]) -> None:
+        """A compiled graph with an optimizer's step runs on these: it is the optimizer of a parameter among them."""
+        given, alive = set(map(id, inputs)), self.optimizers.all()
+        own = [one for one in alive if not given.isdisjoint(map(id, optimizers.parameters_of(one)))]
+        self._name_before_step(own or alive)
 
     def compiled_step_ends(self) -> None:
         """A compiled graph with an optimizer's step has returned."""

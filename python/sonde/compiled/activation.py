@@ -145,7 +145,7 @@ def _as_a_step(compiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(compiled)
     def run(*args: Any, **kwargs: Any) -> Any:
         if _host is not None and not _host.closed:
-            _host.compiled_step_begins()
+            _host.compiled_step_begins(args)
         results = compiled(*args, **kwargs)
         if _host is not None and not _host.closed:
             _host.compiled_step_ends()

@@ -36,8 +36,8 @@ class Program(Protocol):
         """A compiled function runs, in which modules are called, among them `module`."""
         ...
 
-    def compiled_step_begins(self) -> None:
-        """A compiled graph with an optimizer's step runs."""
+    def compiled_step_begins(self, inputs: Sequence[object]) -> None:
+        """A compiled graph with an optimizer's step runs on these."""
         ...
 
     def compiled_step_ends(self) -> None:

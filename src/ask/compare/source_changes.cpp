@@ -118,15 +118,15 @@ std::set<std::string_view> words_in(const CodeLines& code, std::size_t from, std
 
 // One side compiles there what the other runs as it is.
 bool is_of_compiler(const CodeLines& mine, const CodeLines& theirs, const CodeChange& change) {
-  const std::set<std::string_view> asks = {"torch",     "compile", "lambda",      "backend", "mode",
-                                           "fullgraph", "dynamic", "inductor",    "eager",   "aot_eager",
-                                           "True",      "False",   "aot_inductor"};
+  const std::set<std::string_view> of_compiler = {"torch",     "compile", "lambda",      "backend", "mode",
+                                                  "fullgraph", "dynamic", "inductor",    "eager",   "aot_eager",
+                                                  "True",      "False",   "aot_inductor"};
   const std::set<std::string_view> left = words_in(mine, change.from, change.end);
   const std::set<std::string_view> right = words_in(theirs, change.golden_from, change.golden_end);
   if (!left.contains("compile") && !right.contains("compile")) return false;
   const auto are_known = [&](const std::set<std::string_view>& words, const std::set<std::string_view>& others) {
-    return std::ranges::all_of(words,
-                               [&](std::string_view word) { return asks.contains(word) || others.contains(word); });
+    return std::ranges::all_of(
+        words, [&](std::string_view word) { return of_compiler.contains(word) || others.contains(word); });
   };
   return are_known(left, right) && are_known(right, left);
 }
