@@ -29,10 +29,13 @@ bool gives_the_same_shape(const CompareOp& a, const CompareOp& b) {
   return a.outputs[0]->shape == b.outputs[0]->shape;
 }
 
+bool is_of_line(const CatalogOp& a, const CatalogOp& b) { return a.line == b.line && a.source_file == b.source_file; }
+
 }  // namespace
 
-// By op: the op of the forward pass that it runs again. Segments run again in the reverse order, so that of several in
-// one place the one that reads the same values is it, else the first that no other one repeats.
+// By op: the op of the forward pass that it runs again. Segments run again in the reverse order, and a compiler has an
+// order of its own, so that of several in one place the one that reads the same values is it, else the first of its line
+// that no other one repeats, else the first of all.
 Group originals_of(const CompareSide& side) {
   Group originals(side.ops.size(), kNoOp);
   std::map<std::string, Group, std::less<>> places;
@@ -47,9 +50,11 @@ Group originals_of(const CompareSide& side) {
     Group& free = at->second;
     auto found =
         std::ranges::find_if(free, [&](std::uint32_t one) { return reads_the_same(side.ops[one], side.ops[i]); });
-    if (found == free.end()) {
-      found = std::ranges::find_if(free,
-                                   [&](std::uint32_t one) { return gives_the_same_shape(side.ops[one], side.ops[i]); });
+    for (const bool of_line : {true, false}) {
+      if (found != free.end()) break;
+      found = std::ranges::find_if(free, [&](std::uint32_t one) {
+        return gives_the_same_shape(side.ops[one], side.ops[i]) && (!of_line || is_of_line(*side.ops[one].op, op));
+      });
     }
     if (found == free.end()) continue;
     originals[i] = *found;
