@@ -65,10 +65,10 @@ SMALL_DUMPS = """
 class Story:
     """The output and the files of run_migration.sh."""
 
-    def __init__(self, run, directory):
-        self.output = run.stdout
+    def __init__(self, output, directory):
+        self.output = output
         self.directory = directory
-        parts = re.split(r"^(mindspore|pytorch\w*)$\n", run.stdout, flags=re.M)[1:]
+        parts = re.split(r"^(mindspore|pytorch\w*)$\n", output, flags=re.M)[1:]
         self.printed = dict(zip(parts[::2], parts[1::2], strict=True))
 
     def losses(self, name):
@@ -80,14 +80,17 @@ class Story:
         return lines[3 : lines.index("")]
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("migration", numbered=True)
-    script, out = MIGRATION / "run_migration.sh", directory / "story"
-    tools = {"PYTHON": sys.executable, "SONDE": CLI, "SONDE_MINDSPORE_PYTHON": MINDSPORE}
-    run = run_in(directory, None, script, out, timeout=280, **tools)
+def run_story(directory):
+    script, tools = MIGRATION / "run_migration.sh", {"PYTHON": sys.executable, "SONDE": CLI}
+    run = run_in(directory, None, script, directory / "story", timeout=280, SONDE_MINDSPORE_PYTHON=MINDSPORE, **tools)
     assert run.status == 0, run.stdout + run.stderr
-    return Story(run, out)
+    (directory / "output").write_text(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def story(once_per_run):
+    directory = once_per_run("migration", run_story)
+    return Story((directory / "output").read_text(), directory / "story")
 
 
 @pytest.fixture(scope="module")
