@@ -1,7 +1,5 @@
 #include "ask/compare/other_lines.h"
 
-#include <algorithm>
-
 #include "ground/base/text.h"
 #include "read/catalog/step_graph.h"
 
@@ -16,11 +14,8 @@ std::string_view OtherLines::Side::line_of(const CatalogOp& op) {
 
 bool OtherLines::Side::has(std::string_view file, std::string_view line) {
   const auto [at, is_new] = lines.try_emplace(std::string(file));
-  const std::string* text = is_new ? texts.text(at->first) : nullptr;
-  for (std::string_view rest = text != nullptr ? *text : std::string_view(); !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    at->second.insert(trimmed(rest.substr(0, end)));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  if (is_new) {
+    for (const std::string_view one : texts.lines(at->first)) at->second.insert(trimmed(one));
   }
   return at->second.contains(line);
 }

@@ -84,7 +84,7 @@ Bound bound_of_parameter(const CompareFacts& facts, const CatalogTensor& golden,
     // The sign of a tiny gradient decides the direction of an element's full step.
     const RankHistory::State& state = left->second;
     const TensorDifference& update = facts.differences.of(facts.of_golden(&golden), {state.rank, state.golden});
-    const double share = update.by == ComparedBy::values ? 0.02 : 1;
+    const double share = update.by == ComparedBy::values ? kUnseenOfUpdate : 1;
     bound.rms += share * update.rms_error;
     bound.max += 2.5 * update.max_error;
   }

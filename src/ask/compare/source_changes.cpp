@@ -48,12 +48,12 @@ std::string_view without_comment(std::string_view line) {
 }
 
 // Without comments and empty lines.
-CodeLines code_of(std::string_view text) {
+CodeLines code_of(const std::vector<std::string_view>& lines) {
   CodeLines code;
-  for (std::uint32_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = without_comment(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  std::uint32_t number = 0;
+  for (const std::string_view whole : lines) {
+    const std::string_view line = without_comment(whole);
+    ++number;
     if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
     code.push_back({line.substr(0, line.find_last_not_of(" \t\r") + 1), number});
   }
@@ -157,10 +157,9 @@ std::vector<SourceChange> source_changes(const CompareFacts& facts) {
   SourceTexts targets = sources_of(*facts.target.rank), goldens = sources_of(*facts.golden.rank);
   std::vector<SourceChange> found;
   for (const auto& [file, golden_file] : files_of_both(facts)) {
-    const std::string* target = targets.text(std::string(file));
-    const std::string* golden = goldens.text(std::string(golden_file));
-    if (target == nullptr || golden == nullptr) continue;
-    const CodeLines mine = code_of(*target), theirs = code_of(*golden);
+    const CodeLines mine = code_of(targets.lines(std::string(file)));
+    const CodeLines theirs = code_of(goldens.lines(std::string(golden_file)));
+    if (mine.empty() || theirs.empty()) continue;
     const std::optional<std::vector<CodeChange>> changes = changes_of(mine, theirs);
     if (!changes) return {};
     for (const CodeChange& one : *changes) {

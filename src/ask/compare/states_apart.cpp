@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <map>
 
 #include "ask/compare/compare_passes.h"
@@ -27,14 +28,13 @@ StatesBefore states_before(const CompareSide& side) {
 // A part of what the golden step changes: a state that begins as zeros changes as a whole.
 Bound bound_of_state(const CompareFacts& facts, const TensorDifference& left, const CatalogTensor* golden,
                      const CatalogTensor* before) {
-  constexpr double kShare = 0.02;
   Bound bound = allowance_of_parameter(left, facts.seen.now, facts.options.tolerance);
   double change = left.rms;
   if (before != nullptr) {
     const TensorDifference& update = facts.differences.of(facts.of_golden(golden), facts.of_golden(before));
     if (update.comparable() && update.by != ComparedBy::checksum) change = update.rms_error;
   }
-  bound.rms += kShare * change;
+  bound.rms += kUnseenOfUpdate * change;
   bound.max = std::numeric_limits<double>::infinity();  // a tiny gradient has another sign
   return bound;
 }

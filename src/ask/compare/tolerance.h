@@ -13,6 +13,8 @@ namespace sonde {
 
 // If the relative error of an input exceeds this, the output may be anything.
 inline constexpr double kMaxExplainable = 0.01;
+// Of optimizers of two styles: a smaller part of an update is not seen.
+inline constexpr double kUnseenOfUpdate = 0.02;
 
 // Bounds of the root mean square and of the largest error.
 struct Bound {

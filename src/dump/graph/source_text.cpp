@@ -20,21 +20,22 @@ const std::string* SourceTexts::text(const std::string& file) {
   return found.text ? &*found.text : nullptr;
 }
 
-std::string_view SourceTexts::line(const std::string& file, std::uint32_t number) {
+const std::vector<std::string_view>& SourceTexts::lines(const std::string& file) {
   File& found = file_of(file);
-  if (!found.text || number == 0) return {};
-  const std::string& text = *found.text;
-  if (found.starts.empty()) {
-    found.starts.push_back(0);
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\n') found.starts.push_back(i + 1);
-    }
+  if (!found.text || !found.lines.empty()) return found.lines;
+  std::string_view rest = *found.text;
+  while (true) {
+    const std::size_t end = rest.find('\n');
+    std::string_view& line = found.lines.emplace_back(rest.substr(0, end));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (end == std::string_view::npos) return found.lines;
+    rest.remove_prefix(end + 1);
   }
-  if (number > found.starts.size()) return {};
-  std::string_view line = std::string_view(text).substr(found.starts[number - 1]);
-  line = line.substr(0, line.find('\n'));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
+}
+
+std::string_view SourceTexts::line(const std::string& file, std::uint32_t number) {
+  const std::vector<std::string_view>& all = lines(file);
+  return number == 0 || number > all.size() ? std::string_view() : all[number - 1];
 }
 
 }  // namespace sonde

@@ -22,11 +22,13 @@ class SourceTexts {
   const std::string* text(const std::string& file);
   // Without its line end; empty when unknown. Lines count from 1.
   std::string_view line(const std::string& file, std::uint32_t number);
+  // All of them; none when unknown.
+  const std::vector<std::string_view>& lines(const std::string& file);
 
  private:
   struct File {
     std::optional<std::string> text;
-    std::vector<std::size_t> starts;  // of the lines
+    std::vector<std::string_view> lines;  // of the text, once they are asked for
   };
   File& file_of(const std::string& file);
 
